@@ -66,16 +66,17 @@ class Batch:
             places = torch.cat(both).to(self.device) if decoded else slice(longest)
         return Batch(items, inputs, self.real[chosen][:, places]), places
 
-    def pad_values(self, parts: Sequence[Tensor]) -> Tensor:
-        """Place each input's token values at its positions, (batch, places, ...); zero elsewhere."""
-        if self._is_unpadded(parts):
+    def pad_values(self, parts: Sequence[Tensor], rows: Sequence[int] | None = None) -> Tensor:
+        """Place token values of each input, or of those in `rows`, (rows, places, ...); zero elsewhere."""
+        if all(len(part) == self.real.shape[1] for part in parts):  # no padding
             return torch.stack([*parts])
-        placed = parts[0].new_zeros((*self.real.shape, *parts[0].shape[1:]))
-        for row, part in enumerate(parts):
+        placed = parts[0].new_zeros((len(parts), self.real.shape[1], *parts[0].shape[1:]))
+        numbers = range(len(self)) if rows is None else rows
+        for values, part, row in zip(placed, parts, numbers, strict=True):
             start = 0
             for place in self._find_token_slices(row):
                 count = place.stop - place.start
-                placed[row, place] = part[start : start + count]
+                values[place] = part[start : start + count]
                 start += count
         return placed
 
@@ -86,10 +87,6 @@ class Batch:
             own = [values[place] for place in self._find_token_slices(row)]
             parts.append(own[0] if len(own) == 1 else torch.cat(own))
         return parts
-
-    def _is_unpadded(self, parts: Sequence[Tensor]) -> bool:
-        """Return whether every position is an input's own."""
-        return all(len(part) == self.real.shape[1] for part in parts)
 
     def _find_token_slices(self, row: int) -> list[slice]:
         """Return the slices of an input's own tokens, without synchronising the device."""

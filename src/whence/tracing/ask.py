@@ -8,7 +8,7 @@ zero without a padding token.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, islice
 from threading import get_ident
@@ -377,7 +377,9 @@ class ModelQuery:
     def at(self, points: Iterable[EmbeddedInput], of: OutputScale | None = None) -> Tensor:
         """Return the scalar at each (input's number, vectors), in the order given."""
         values = [self._logits.new_empty(0)]
-        for rows, vectors in self._pad_points(points):
+        for chunk in self._split_into_batches(points):
+            rows = [row for row, _ in chunk]
+            vectors = self._batch.pad_values([vectors for _, vectors in chunk], rows)
             values += [one for *_, one, _ in self._evaluate(rows, vectors, of, slope=False)]
         return torch.cat(values)
 
@@ -388,8 +390,10 @@ class ModelQuery:
 
         Points are consumed one batch at a time, so that no more of them need be in memory.
         """
-        for rows, vectors in self._pad_points(points):
-            for batch, _, _, _, slopes in self._evaluate(rows, vectors, of, slope=True):
+        for chunk in self._split_into_batches(points):
+            rows = [row for row, _ in chunk]
+            vectors = self._batch.pad_values([vectors for _, vectors in chunk], rows)
+            for batch, *_, slopes in self._evaluate(rows, vectors, of, slope=True):
                 yield from batch.unpad_values(slopes)
 
     def sum_slopes(
@@ -413,14 +417,6 @@ class ModelQuery:
                     own = [place for place, _ in group]
                     sums[row, places] += slopes[own[0] : own[-1] + 1].sum(0)
         return sums
-
-    def _pad_points(self, points: Iterable[EmbeddedInput]) -> Iterator[tuple[list[int], Tensor]]:
-        """Yield the inputs' numbers of a batch of points, and their vectors at the places of these inputs."""
-        for chunk in self._split_into_batches(points):
-            rows = [row for row, _ in chunk]
-            items = tuple(self._batch.items[row] for row in rows)
-            same = replace(self._batch, items=items, real=self._batch.real[rows])
-            yield rows, same.pad_values([vectors for _, vectors in chunk])
 
     def _evaluate(
         self, rows: list[int], vectors: Tensor, of: OutputScale | None, *, slope: bool
