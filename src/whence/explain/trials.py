@@ -27,7 +27,6 @@ from whence.data.removal import (
     list_players,
     list_removable_tokens,
     list_removals,
-    remove_tokens,
     resolve_removal,
     select_replacements,
 )
@@ -113,14 +112,9 @@ def _ask_model(
         for positions in masked
     )
     while chunk := list(islice(variants, _QUERIES_PER_CHUNK)):
-        how = chunk[0][2]
-        if how == "draw":
-            assert answers.infill is not None, "without a language model, resolve refuses to draw"
-            fillings = answers.infill([(item, places) for item, places, _ in chunk])
-            answers([variant for filling in fillings for variant in filling])
-        else:
-            fillers = select_replacements(loaded.fillers, chunk[0][0].picture is not None)
-            answers([remove_tokens(item, places, how, fillers) for item, places, _ in chunk])
+        items, sets, ways = zip(*chunk, strict=True)
+        fillers = select_replacements(loaded.fillers, items[0].picture is not None)
+        answers.without(items, range(len(items)), sets, ways[0], fillers)
 
 
 _EXPLAIN_AGAIN_HINT = "Explain the input anew and test that."

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from whence.core.progress import ProgressCounter
 from whence.data.batches import Batch
-from whence.data.removal import DRAWS_PER_REMOVAL, Removal, remove_tokens, resolve_removal
-from whence.data.tokens import EncodedInput
+from whence.data.removal import Removal, resolve_removal
 from whence.explain.batch_policy import choose_batch_policy, widen_for_variants
 from whence.explain.pipeline import run_method, trace_batch
 from whence.explain.request import resolve_methods
@@ -150,22 +149,12 @@ def _measure_distances(
     if not waiting:
         return
     loaded = subject.loaded
-    masked = [
-        (subject.items[number], (int(subject.content[number][token]),)) for number, token in waiting
-    ]
-    variants: list[EncodedInput]
-    if how == "draw":
-        assert answers.infill is not None, "without a language model, resolve refuses to draw"
-        variants = [
-            filled for fillings in answers.infill(masked, subject.tick) for filled in fillings
-        ]
-    else:
-        variants = [remove_tokens(item, places, how, loaded.fillers) for item, places in masked]
-    logits = answers(variants, subject.tick).double()
-    draws = DRAWS_PER_REMOVAL if how == "draw" else 1
-    shares = (
-        compute_probabilities(logits, loaded.task).reshape(len(masked), draws, -1).mean(1).cpu()
-    )
+    rows = list(dict.fromkeys(number for number, _ in waiting))
+    owners = [rows.index(number) for number, _ in waiting]
+    holes = [(int(subject.content[number][token]),) for number, token in waiting]
+    items = [subject.items[number] for number in rows]
+    logits, _ = answers.without(items, owners, holes, how, loaded.fillers, subject.tick)
+    shares = compute_probabilities(logits.double(), loaded.task).mean(1).cpu()
     base = torch.from_numpy(subject.probabilities)[[number for number, _ in waiting]]
     moved = tvd(shares, base.double(), loaded.task).tolist()
     for (number, token), distance in zip(waiting, moved, strict=True):
