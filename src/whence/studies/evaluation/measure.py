@@ -28,7 +28,6 @@ from whence.data.eraser import flag_rationale
 from whence.data.example import Example
 from whence.data.tokens import EncodedInput
 from whence.explain.explainer import Explainer
-from whence.explain.explanation import Explanation
 from whence.explain.explanations import Explanations
 from whence.explain.request import MethodRequest
 from whence.explain.trials import MarkFunction
