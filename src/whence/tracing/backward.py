@@ -14,7 +14,7 @@ from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,19 +29,8 @@ class UnsuitableModel(Exception):
     """Raised, with the reason, when a model does not allow this kind of backward pass."""
 
 
-class BackwardPass(Protocol):
-    """A pending backward pass; it can be run once."""
-
-    def run(self, first: int, visit: LayerVisitor | None) -> list[Tensor | None]:
-        """Store the requested gradients in each layer, and return those of the embedding look-ups.
-
-        With `visit`, layers are handed out one by one from the last down to number `first`, and
-        gradients are taken no further down.
-        """
-
-
-class FullBackward:
-    """The backward pass through the kept graph of a forward pass."""
+class BackwardPass:
+    """The backward pass through the kept graph of a forward pass; it can be run once."""
 
     def __init__(
         self,
@@ -50,8 +39,11 @@ class FullBackward:
         value: Tensor,
         needs: frozenset[str],
         gradient_scale: Tensor | None = None,
+        resume: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
+        """Take the recorded layers and look-ups, and the explained values; the pass is made inside `resume()`."""
         self._layers = layers
+        self._resume = resume
         self._gradient_scale = gradient_scale
         self._needs = needs
         self._leaves = [lookup.leaf for lookup in lookups] if "embedding_grad" in needs else []
@@ -68,9 +60,13 @@ class FullBackward:
             raise build_no_gradient_error()
 
     def run(self, first: int, visit: LayerVisitor | None) -> list[Tensor | None]:
-        if visit is None:
-            return self._run_at_once()
-        return self._run_by_layer(first, visit)
+        """Store the requested gradients in each layer, and return those of the embedding look-ups.
+
+        With `visit`, layers are handed out one by one from the last down to number `first`, and
+        gradients are taken no further down.
+        """
+        with self._resume():
+            return self._run_at_once() if visit is None else self._run_by_layer(first, visit)
 
     def _select_grad_tensors(self, layer: AttentionLayer) -> dict[str, Tensor]:
         return select_grad_tensors(layer, self._needs)
@@ -109,6 +105,8 @@ class FullBackward:
         next_layer = len(layers) - 1  # the next layer to visit; gradients of lower ones wait
 
         def finish_layer(layer: AttentionLayer, grads: dict[str, Tensor | None]) -> None:
+            if layer.v.is_meta:
+                raise UnsuitableModel("a gradient needs no second run of its block")
             store_gradients(layer, grads, self._gradient_scale)
             visit(layer)
 
