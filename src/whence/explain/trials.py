@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from whence.core.errors import BadEncoding, BadParameter, CannotRead, UnknownMethod, WhenceError
+from whence.core.progress import ProgressCounter as TrustCounter
 from whence.core.types import PassCount, Task
 from whence.data.batches import BatchRules, collate, plan_batches
 from whence.data.prompts import append_tokens
@@ -52,7 +53,7 @@ from whence.models.model import LoadedModel
 from whence.render.colour import merge_payloads
 from whence.tracing.ask import ForwardCount, ModelQuery, PredictionCache, count_forwards
 from whence.tracing.target import ResolvedTargets, TargetSpec, compute_probabilities
-from whence.trust.card import Trust, TrustProgress, assess
+from whence.trust.card import Trust, assess
 
 if TYPE_CHECKING:
     from whence.explain.explainer import Explainer
@@ -591,7 +592,7 @@ def _assess_explanations(
     progress: Progress | None,
 ) -> Trust:
     """Return the trust card of explanations; `runs` counts forwards, `earlier` passes before."""
-    meter = TrustProgress(progress)
+    meter = TrustCounter(progress)
     trial = build_trial(
         loaded,
         item,
