@@ -249,7 +249,7 @@ class Trace:
         pending, self.pending = self.pending, None
         assert pending is not None
         try:
-            grads = pending.run(first, visit)
+            grads = pending.run() if visit is None else pending.run_by_layer(first, visit)
         except UnsuitableModel as error:
             assert self.again is not None
             whole = self.again(error)
@@ -434,7 +434,7 @@ def _run_and_record(
         )
         backward = BackwardPass(recorder.layers, recorder.lookups, value, needs, scale, resume)
         waits = checkpoints is not None or (readers == 1 and _can_stream(model, needs))
-        grads = [] if waits else backward.run(0, None)
+        grads = [] if waits else backward.run()
         # One device sync for both facts, after all work is queued.
         fine, blind = check_finite_and_read(logits, reads)
         if not fine and task != "none":
