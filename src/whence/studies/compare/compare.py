@@ -19,8 +19,9 @@ from whence.core.errors import (
     WhenceError,
     suggest_name,
 )
+from whence.core.progress import Progress, ProgressCounter
 from whence.data.dataset import Dataset, read_dataset, shuffle_indices
-from whence.explain.batch_explainer import FallbackWarning, Progress, describe_origin
+from whence.explain.batch_explainer import FallbackWarning, describe_origin
 from whence.explain.explainer import Explainer, load
 from whence.explain.explanation import Explanation
 from whence.explain.inside import Inside
@@ -39,7 +40,7 @@ from whence.studies.compare.comparison import Comparison
 from whence.studies.compare.pair_measures import (
     TOP_WORDS,
     DatasetMeasures,
-    FloatingArray,
+    Floats,
     check_shape,
     check_tokens,
     check_vocabulary,
@@ -152,7 +153,7 @@ def compare(
     _check_heads(models, weight)
     chosen = _select_rows(dataset, limit, seed)
     without = "no method was asked for." if method is None else describe_incomparability(*models)
-    tally = _CompareProgress(progress, len(chosen) * (1 if without else 2))
+    tally = ProgressCounter(progress, len(chosen) * (1 if without else 2))
     with ExitStack() as stack:
         runs = [
             stack.enter_context(count_forwards(model))
@@ -241,18 +242,6 @@ def _resolve_default_method(explainer: Explainer) -> str:
         return explainer.default_method()
 
 
-class _CompareProgress:
-    """Counts inputs, once for attention and once for attributions, and calls `progress`."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self._progress, self._total, self._done = progress, total, 0
-
-    def add(self, inputs: int) -> None:
-        self._done = min(self._total, self._done + inputs)
-        if self._progress is not None:
-            self._progress(self._done, self._total)
-
-
 def _load_explainer(model: Any, device: str | None, dtype: str | None) -> Explainer:
     return model if isinstance(model, Explainer) else load(model, device=device, dtype=dtype)
 
@@ -289,7 +278,7 @@ def _compare_attributions(
     method: str,
     truncate: bool,
     summary: InputStatistics,
-    tally: _CompareProgress,
+    tally: ProgressCounter,
 ) -> tuple[JsonDict | None, str | None]:
     """Return the agreement of both models' word scores, or the reason why there is none."""
     targets = [prediction for prediction in measures.predictions[1] if prediction is not None]
@@ -378,7 +367,7 @@ def _to_prediction_dict(inside: Inside) -> dict[str, Any] | None:
     return {**asdict(prediction), "logits": list(prediction.logits)}
 
 
-def _list_changed_heads(mean: FloatingArray, read: FloatingArray) -> list[dict[str, Any]]:
+def _list_changed_heads(mean: Floats, read: Floats) -> list[dict[str, Any]]:
     """Return the heads that changed, the most changed first."""
     heads = mean.shape[1]
     order = sorted(range(mean.size), key=lambda place: (-float(mean.flat[place]), place))
