@@ -33,7 +33,7 @@ from whence.flow.classic import ClassicSettings
 from whence.flow.graph import DIRECTIONS, SEGMENT_PAIRS, EdgeQuery
 from whence.flow.weights import EDGE_WEIGHT_NAMES
 from whence.render.colour import merge_payloads
-from whence.studies.compare.report import render_input_comparison_fragment
+from whence.studies.compare.report import build_input_document
 
 if TYPE_CHECKING:
     from whence.app.workbench import Workbench
@@ -214,9 +214,10 @@ class NotebookSession:
             a, b = self._explainers
             first = self._first
             method = self._explainers[b].default_method() if first is None else first.method
-            return render_input_comparison_fragment(
-                self._compare({**self._build_first_input(), "a": a, "b": b, "method": method})
+            comparison = self._compare(
+                {**self._build_first_input(), "a": a, "b": b, "method": method}
             )
+            return build_input_document(comparison).to_html(fragment=True)
         return (
             None if self.payload is None else build_document([self.payload]).to_html(fragment=True)
         )

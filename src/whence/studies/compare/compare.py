@@ -20,6 +20,7 @@ from whence.core.errors import (
     suggest_name,
 )
 from whence.core.progress import Progress, ProgressCounter
+from whence.core.result import RESULT_VERSION
 from whence.data.dataset import Dataset, read_dataset, shuffle_indices
 from whence.explain.batch_explainer import FallbackWarning, describe_origin
 from whence.explain.explainer import Explainer, load
@@ -35,7 +36,6 @@ from whence.flow.graph import (
 )
 from whence.flow.heads import compute_head_divergence
 from whence.flow.weights import CLASS_FREE_WEIGHTS, EDGE_WEIGHT_NAMES, EdgeWeightName
-from whence.render.document import RESULT_VERSION
 from whence.studies.compare.comparison import Comparison
 from whence.studies.compare.pair_measures import (
     TOP_WORDS,
@@ -51,12 +51,12 @@ from whence.studies.compare.pair_measures import (
     select_decision_rows,
     with_common_max_length,
 )
-from whence.studies.compare.report import describe_comparison
 from whence.studies.compare.summary import (
     InputStatistics,
     JsonDict,
     compare_predictions,
     compute_comparison_statistics,
+    describe_comparison,
 )
 from whence.tracing.ask import count_forwards
 

@@ -5,8 +5,9 @@ counts if the sign-flip test over the same inputs gives p < 0.05 after Holm's co
 layers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from whence.data.dataset import find_label_indices
 from whence.data.example import Example
 from whence.explain.explainer import Explainer
 from whence.flow.graph import SEGMENT_PAIRS
+from whence.render.document import choose_decimals, format_interval
 from whence.stats.intervals import (
     adjust_holm,
     bootstrap_columns,
@@ -261,3 +263,74 @@ def _compute_correctness(
             for own, true in zip(predictions, labels, strict=True)
         ]
     )
+
+
+# The edges that count, by whether those that end on special tokens are included.
+EDGE_KINDS = {False: "to words", True: "to words and special tokens"}
+
+
+def get_model_names(data: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the names of the two models; a folder is shortened to its last part."""
+    first, second = (
+        Path(name).name if Path(name).is_absolute() else name
+        for name in (data["a"]["name"], data["b"]["name"])
+    )
+    return first, second
+
+
+def describe_comparison(data: Mapping[str, Any]) -> str:
+    """Describe the findings of a comparison in sentences."""
+    used, changed = data["data"]["used"], data["changed"]
+    inputs = "1 input" if used == 1 else f"{used} inputs"
+    first, second = get_model_names(data)
+    if first == second:
+        first, second = f"the first {first}", f"the second {second}"
+    if all(head["divergence"]["mean"] == 0 for head in data["heads"]):
+        return f"{first} and {second} attend alike to the last bit on {inputs}: no head diverges from its twin."
+
+    def format_mean(interval: Mapping[str, Any], unit: str = "") -> str:
+        return format_interval(interval, choose_decimals([interval]), used) + unit
+
+    layers, far, head = data["layers"], changed["layers"][0], changed["heads"][0]
+    near = min(layers, key=lambda layer: float(layer["divergence"]["mean"]))
+    strangers = layers[far["layer"]]["strangers"]
+    text = (
+        f"Over {inputs}, the attention of {second} is farthest from that of {first} in layer {far['layer']} "
+        f"({format_mean(far['divergence'], ' bits')})"
+    )
+    if len(layers) > 1:
+        text += (
+            f" and nearest in layer {near['layer']} ({format_mean(near['divergence'], ' bits')})"
+        )
+    if strangers["n"]:
+        bits = format_mean(strangers, " bits")
+        text += f"; two different heads of layer {far['layer']} are {bits} apart"
+    text += f". The most changed head is {head['layer']}.{head['head']} ({format_mean(head['divergence'], ' bits')})"
+    others = changed["equal_heads"] - 1
+    if not changed["enough"]:
+        verb = "is" if used == 1 else "are"
+        text += f"; {inputs} {verb} too few to tell it from any other."
+    elif others:
+        text += f"; {others} other{'s' * (others > 1)} cannot be told from it."
+    else:
+        text += ", surely more than any other."
+    overlap, attribution = data["overlap"], data["attribution"]
+    if overlap["jaccard"]["n"]:
+        text += (
+            f" Of the edges {EDGE_KINDS[overlap['specials']]} that carry {overlap['coverage']:.0%} of what all such "
+            f"edges carry, the models share {format_mean(overlap['jaccard'])} (Jaccard index; random edges: "
+            f"{format_mean(overlap['chance'])})"
+        )
+        other = overlap["other"]
+        if other["jaccard"]["n"]:
+            text += (
+                f"; of those {EDGE_KINDS[other['specials']]}, {format_mean(other['jaccard'])} (random edges: "
+                f"{format_mean(other['chance'])})"
+            )
+        text += "."
+    if attribution is not None and attribution["tau"]["n"]:
+        text += (
+            f" By {attribution['method']} they rank the words alike with a mean tau-b of "
+            f"{format_mean(attribution['tau'])} (random rankings: 0)."
+        )
+    return text
