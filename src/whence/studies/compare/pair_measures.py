@@ -582,20 +582,6 @@ def format_labels(labels: Sequence[str]) -> str:
     return text if len(labels) <= 4 else f"{text} and {len(labels) - 4} more"
 
 
-class WordAgreement:
-    """Agreement of two models' word scores by input: tau-b, top-word overlap, and its chance level."""
-
-    def __init__(self, inputs: int) -> None:
-        self.tau, self.top, self.chance = (np.full(inputs, np.nan) for _ in range(3))
-
-    def add(self, number: int, first: Explanation, second: Explanation) -> None:
-        """Add the agreement of the two models' explanations of one input."""
-        a, b = (np.asarray(side.word_scores, dtype=np.float64) for side in (first, second))
-        self.tau[number], self.top[number] = compute_word_agreement(a, b)
-        if not np.isnan(self.top[number]):
-            self.chance[number] = TOP_WORDS / len(a)
-
-
 def compute_word_agreement(a: Array, b: Array) -> tuple[float, float]:
     """Return tau-b and the overlap of the top words; NaN for constant scores or too few words."""
     tau = float(kendall(a, b)[0])
@@ -609,52 +595,62 @@ def compute_word_agreement(a: Array, b: Array) -> tuple[float, float]:
 
 def compare_explanations(
     models: tuple[Explainer, Explainer],
-    inputs: Sequence[Any],
-    predictions: Sequence[Prediction],
+    measures: DatasetMeasures,
     method: str,
     truncate: bool,
     advance: Callable[[int], None],
-) -> tuple[WordAgreement, str | None]:
+) -> tuple[dict[str, Array], str | None]:
     """Explain all inputs by both models, for the class that the second one predicts.
 
-    Return the agreement, and the reason if no input could be explained.
+    Return the agreement of their words' scores by input (tau-b, overlap of the top words and its chance level), and the
+    reason if no input could be explained.
     """
-    agreement, failures = WordAgreement(len(inputs)), list[str]()
-    explained = 0
-    for index in sorted({prediction.index for prediction in predictions}):
-        numbers = [i for i, prediction in enumerate(predictions) if prediction.index == index]
-        for start in range(0, len(numbers), _CHUNK_SIZE):
-            some = numbers[start : start + _CHUNK_SIZE]
-            texts = [inputs[i] for i in some]
-            sides = [
-                _explain_inputs(model, texts, method, index, truncate, failures) for model in models
-            ]
-            for number, first, second in zip(some, *sides, strict=True):
-                if first is not None and second is not None:
-                    explained += 1
-                    agreement.add(number, first, second)
-            advance(len(some))
+    count, failures = len(measures.examples), list[str]()
+    agreement = {name: np.full(count, np.nan) for name in ("tau", "top", "chance")}
+    explained = False
+    for start in range(0, count, _CHUNK_SIZE):
+        chunk = range(start, min(start + _CHUNK_SIZE, count))
+        sides = [_explain_inputs(m, measures, chunk, method, truncate, failures) for m in models]
+        for number, first, second in zip(chunk, *sides, strict=True):
+            if first is not None and second is not None:
+                explained = True
+                a, b = (np.asarray(side.word_scores, dtype=np.float64) for side in (first, second))
+                agreement["tau"][number], top = compute_word_agreement(a, b)
+                agreement["top"][number] = top
+                agreement["chance"][number] = np.nan if np.isnan(top) else TOP_WORDS / len(a)
+        advance(len(chunk))
     return agreement, None if explained else failures[0]
 
 
 def _explain_inputs(
     explainer: Explainer,
-    texts: Sequence[Any],
+    measures: DatasetMeasures,
+    numbers: Sequence[int],
     method: str,
-    index: int,
     truncate: bool,
     failures: list[str],
 ) -> list[Explanation | None]:
     """Explain some inputs; if that fails, one by one."""
-    target = None if explainer.loaded.task == "regression" else index
+    predictions = [measures.predictions[1][number] for number in numbers]
     try:
-        return list(explainer.explain(texts, method=method, target=target, truncate=truncate))
+        return list(
+            explainer.explain(
+                [measures.examples[number].given for number in numbers],
+                method=method,
+                target=None
+                if explainer.loaded.task == "regression"
+                else [prediction and prediction.index for prediction in predictions],
+                truncate=truncate,
+            )
+        )
     except WhenceError as error:
         failures.append(str(strip_method_name(error)))
-        if len(texts) == 1:
+        if len(numbers) == 1:
             return [None]
     return [
         explanation
-        for text in texts
-        for explanation in _explain_inputs(explainer, [text], method, index, truncate, failures)
+        for number in numbers
+        for explanation in _explain_inputs(
+            explainer, measures, [number], method, truncate, failures
+        )
     ]
