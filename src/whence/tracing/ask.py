@@ -248,11 +248,10 @@ class ModelQuery:
         return list(torch.split(values, [len(sets) for sets in holes]))
 
     def compute_probabilities_without(
-        self, row: int, holes: Sequence[Collection[int]], how: Removal
+        self, holes: Iterable[tuple[int, Collection[int]]], how: Removal
     ) -> Tensor:
-        """Return the probabilities of all labels, (holes, labels), with each set of positions of one input removed."""
-        variants = self._without(((row, places) for places in holes), how)
-        return _average_draws(self.shares(variants), how)
+        """Return the probabilities of all labels, (holes, labels), without each (input's number, positions)."""
+        return _average_draws(self.shares(self._without(holes, how)), how)
 
     def shares(self, variants: Iterable[tuple[int, EncodedInput]]) -> Tensor:
         """Return the probabilities of all labels for each (input's number, variant of it), (variants, labels)."""
