@@ -10,7 +10,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from whence.app import models, schema
-from whence.app.jobs import Progress
 from whence.app.models import ServedModel
 from whence.app.schema import (
     CompareDataRequest,
@@ -35,6 +34,7 @@ from whence.app.schema import (
 )
 from whence.app.schema import Query as QueryRequest
 from whence.core.errors import BadParameter, InputError, RequestError, WhenceError
+from whence.core.progress import Progress
 
 if TYPE_CHECKING:
     from whence.core.registry import Entry

@@ -19,11 +19,12 @@ from pydantic import BaseModel
 
 from whence._version import __version__
 from whence.app.answers import list_cards
-from whence.app.jobs import END_STATES, Cancelled, Jobs, Progress, WorkItem
+from whence.app.jobs import END_STATES, Cancelled, Jobs, WorkItem
 from whence.app.library import DataSets, StoredResults, StoredRuns
 from whence.app.models import Pictures, ServedModel, ServedModels
 from whence.app.settings import TASK_SAMPLES, Settings
 from whence.core.errors import Busy
+from whence.core.progress import Progress
 
 _POLL_SECONDS = 0.5  # interval of checks whether the client is still connected
 

@@ -21,6 +21,7 @@ from whence.core.errors import (
     shorten_quote,
     suggest_name,
 )
+from whence.core.progress import Progress
 from whence.core.types import OutputScale
 from whence.data.readout import ContinuationReadout, EntityReadout
 from whence.explain.explainer import Explainer, describe_model_options, load
@@ -149,7 +150,6 @@ def describe_error(error: BaseException) -> dict[str, str]:
     return {"code": "internal-error", "message": message, "hint": "Please report it.", "see": ""}
 
 
-Progress = Callable[[int, int], None]
 _MAX_INSIDES = 6  # cached inspected inputs; each may hold all attention maps
 
 

@@ -84,7 +84,6 @@ def generate_and_explain(
     device: str | None,
     dtype: str | None,
     checkpoint: bool,
-    compile: bool,
     revision: str | None,
     truncate: bool,
     html: Path | None,
@@ -121,7 +120,6 @@ def generate_and_explain(
                 dtype=dtype,
                 revision=revision,
                 checkpoint=checkpoint,
-                compile=compile,
             )
         methods = methods or [explainer.default_method()]
         (request,) = resolve_methods(methods, params, explainer.fillers, from_text=True)
@@ -165,7 +163,6 @@ def explain(
     device: options.Device = None,
     dtype: options.Dtype = None,
     checkpoint: options.Checkpoint = False,
-    compile: options.Compile = False,
     of: options.OutputKind = "logit",
     revision: options.Revision = None,
     truncate: options.Truncate = False,
@@ -209,7 +206,6 @@ def explain(
             device=device,
             dtype=dtype,
             checkpoint=checkpoint,
-            compile=compile,
             revision=revision,
             truncate=truncate,
             html=html,
@@ -233,7 +229,6 @@ def explain(
                 dtype=dtype,
                 revision=revision,
                 checkpoint=checkpoint,
-                compile=compile,
             )
         source, beside = spec.build_arguments(explainer, picture, method, params)
         groups, kind = _explain_targets(

@@ -7,7 +7,7 @@ trial of every method on a short sample (`whence doctor`).
 import platform
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
@@ -27,6 +27,7 @@ from whence.core.errors import (
     WhenceError,
     is_failure,
 )
+from whence.core.progress import Progress as Progress
 from whence.core.types import PassCount
 from whence.data.batches import Batch, BatchRules, collate
 from whence.data.removal import select_replacements
@@ -48,8 +49,6 @@ from whence.tracing.trace import Trace, run_traced
 
 if TYPE_CHECKING:
     from whence.explain.explainer import Explainer
-
-Progress = Callable[[int, int], None]
 
 
 class ProgressCounter:

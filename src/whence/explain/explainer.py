@@ -51,7 +51,6 @@ from whence.explain.trials import (
 from whence.metrics._trial import Trial, TrialStep
 from whence.models.load import load_model, with_infill_model
 from whence.models.model import LoadedModel
-from whence.tracing.forward import compile_forward
 from whence.tracing.out_of_memory import build_retry_batches
 from whence.tracing.target import build_predictions
 from whence.tracing.trace import Trace, run_traced
@@ -551,7 +550,6 @@ def load(
     revision: str | None = None,
     mlm: Any = None,
     checkpoint: bool = False,
-    compile: bool = False,
 ) -> Explainer:
     """Make an explainer of a built-in model, a folder, a Hub id or a model object.
 
@@ -565,10 +563,6 @@ def load(
 
     `checkpoint` keeps only the input of each block of the model, and runs the block again when its gradient is taken:
     a second forward pass for a fraction of the memory, and the same numbers.
-
-    `compile` lets `torch.compile` take the model's bare forward pass, for methods and tests that run it many times:
-    equal to rounding. The first pass takes a minute or several, again for inputs one at a time; where it cannot be
-    compiled, a warning says why, and it runs as it is. A model object is compiled for every explainer that has it.
     """
     loaded = load_model(
         what,
@@ -579,8 +573,6 @@ def load(
         revision=revision,
     )
     loaded = replace(loaded, checkpoint=checkpoint)
-    if compile:
-        compile_forward(loaded.model)
     return Explainer(loaded if mlm is None else with_infill_model(loaded, mlm))
 
 

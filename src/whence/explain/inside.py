@@ -1,6 +1,6 @@
 """Class `Inside`: attention, flow, heads and cut edges of a model on one input, and warnings on that input."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any, Literal
@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from whence.core.errors import BadEncoding, BadParameter, NoHead, NotCapturable, TooLong
+from whence.core.progress import Progress
 from whence.core.types import InputText, Prediction, Target, Task, Token, Word
 from whence.data.batches import Batch, collate
 from whence.data.prompts import count_unknown
@@ -173,7 +174,6 @@ def head_statistic_to_dict(statistic: Statistic, values: np.ndarray[Any, Any]) -
     }
 
 
-Progress = Callable[[int, int], None]
 # Bytes of all attention maps of one input, in float32.
 _MOST_BYTES = 4_000_000_000
 

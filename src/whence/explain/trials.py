@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from whence.core.errors import BadEncoding, BadParameter, CannotRead, UnknownMethod, WhenceError
+from whence.core.progress import ProgressCounter as TrustCounter
 from whence.core.types import PassCount, Task
 from whence.data.batches import BatchRules, collate, plan_batches
 from whence.data.prompts import append_tokens
@@ -54,7 +55,7 @@ from whence.models.model import LoadedModel
 from whence.render.colour import merge_payloads
 from whence.tracing.ask import ModelQuery, PredictionCache, count_forwards
 from whence.tracing.target import ResolvedTargets, TargetSpec, compute_probabilities
-from whence.trust.card import Trust, TrustProgress, assess
+from whence.trust.card import Trust, assess
 
 if TYPE_CHECKING:
     from whence.explain.explainer import Explainer
@@ -461,7 +462,7 @@ def assess_trust(
             earlier = PassCount(targeted.forwards, _count_backwards(explanations))
         else:
             explanations = [explanation]
-        meter = TrustProgress(progress)
+        meter = TrustCounter(progress)
         (trial,) = put_on_trial(
             loaded,
             [(item, explanations)],

@@ -560,7 +560,6 @@ class Worker:
             revision=plan.revision,
             mlm=plan.mlm,
             checkpoint=execution.checkpoint,
-            compile=execution.compile,
         )
         self._plan = plan
         self._resolved = resolve_plan_for_model(plan, self.explainer.loaded)

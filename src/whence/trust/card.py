@@ -12,18 +12,19 @@ from typing import Any, ClassVar
 
 from whence.core.errors import BadParameter, CannotRead
 from whence.core.files import read_json, write_text
+from whence.core.progress import ProgressCounter
 from whence.core.types import PassCount
 from whence.data.removal import Removal, count_passes_per_removal
-from whence.metrics._trial import Trial
+from whence.metrics import Trial
+from whence.metrics._requests import run_together
 from whence.render.colour import format_target
 from whence.render.document import RESULT_VERSION, Result
 from whence.trust.report import (
     describe_card_verdict,
     describe_method_verdict,
     describe_removal_effect,
-    to_patch_wording,
 )
-from whence.trust.trust_rules import VERDICT_RULES, judge_method
+from whence.trust.trust_rules import VERDICT_RULES, judge_method, to_patch_wording
 from whence.trust.trust_tests import TrustTestRunner
 
 
@@ -85,28 +86,6 @@ class Trust(Result):
 # the same.
 _FIRST_BUDGET, _FURTHER_BUDGET = 2000, 1000
 
-Progress = Callable[[int, int], None]
-
-
-@dataclass
-class TrustProgress:
-    """Counts forward passes, and calls `progress`."""
-
-    progress: Progress | None
-    total: int = 0
-    done: int = 0
-
-    def expect(self, units: int) -> None:
-        """Set the number of remaining forward passes to a better estimate."""
-        self.total = self.done + units
-        self.add(0)
-
-    def add(self, units: int) -> None:
-        """Add finished forward passes."""
-        self.done += units
-        if self.progress is not None:
-            self.progress(min(self.done, self.total), self.total)
-
 
 def assess(
     trial: Trial,
@@ -118,7 +97,7 @@ def assess(
     removals: Sequence[Removal],
     unit: str,
     budget: int | None,
-    meter: TrustProgress,
+    meter: ProgressCounter,
 ) -> Trust:
     """Test every explanation of a trial and return the trust card.
 
@@ -136,20 +115,17 @@ def assess(
         trial, list(prices), budget, spent, removals, _describe_measured_output(trial, payload)
     )
     before = spent()
-    results: list[list[dict[str, Any]]] = [[] for _ in trial.names]
-    agenda = [
-        (rule, how)
-        for rule in VERDICT_RULES
-        for how in (removals if rule.removes else removals[:1])
-    ]
-    for place, (rule, how) in enumerate(agenda):
-        meter.expect(sum(tests.count_calls(*ahead) for ahead in agenda[place:]))
-        for own, test in zip(results, tests.run(rule, how), strict=True):
-            own.append(test)
+    # All tests that remove something run together; each of the others takes what the budget still leaves.
+    agenda = [[(rule, how) for rule in VERDICT_RULES if rule.removes for how in removals]]
+    agenda += [[(rule, removals[0])] for rule in VERDICT_RULES if not rule.removes]
+    results: list[list[dict[str, Any]]] = []
+    for place, phase in enumerate(agenda):
+        meter.expect(sum(tests.count_calls(*test) for later in agenda[place:] for test in later))
+        results += run_together(tests.run(rule, how) for rule, how in phase)
     meter.expect(0)
     methods = [
         _build_method_result(explanation, own, removals[0])
-        for explanation, own in zip(payload["explanations"], results, strict=True)
+        for explanation, *own in zip(payload["explanations"], *results, strict=True)
     ]
     cost = spent()
     shared = ["model", "input", "tokens", "words", "prediction", "target"]

@@ -1038,11 +1038,6 @@ def describe_removal_effect(
     return f"How tokens are removed changes {changed} verdict{'s' * (changed > 1)}; it matters {phrase}."
 
 
-def to_patch_wording(sentence: str) -> str:
-    """Replace "token" by "patch" in a sentence for images; the sentence must hold no user text."""
-    return sentence.replace("tokens", "patches").replace("token", "patch")
-
-
 def _join_sentences(first: str, second: str) -> str:
     return f"{_lower_first(first).removesuffix('.')}, and {_lower_first(second)}"
 
