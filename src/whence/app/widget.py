@@ -28,11 +28,11 @@ from whence.explain.explainer import Explainer, describe_model_options, load
 from whence.explain.explanation import Explanation
 from whence.explain.inside import STATISTICS, Inside
 from whence.explain.page import build_explanations_data
+from whence.explain.report import build_document
 from whence.flow.classic import ClassicSettings
 from whence.flow.graph import DIRECTIONS, SEGMENT_PAIRS, EdgeQuery
 from whence.flow.weights import EDGE_WEIGHT_NAMES
 from whence.render.colour import merge_payloads
-from whence.render.html import render_explanation_fragment
 from whence.studies.compare.report import render_input_comparison_fragment
 
 if TYPE_CHECKING:
@@ -217,7 +217,9 @@ class NotebookSession:
             return render_input_comparison_fragment(
                 self._compare({**self._build_first_input(), "a": a, "b": b, "method": method})
             )
-        return None if self.payload is None else render_explanation_fragment(self.payload)
+        return (
+            None if self.payload is None else build_document([self.payload]).to_html(fragment=True)
+        )
 
     def __str__(self) -> str:
         text = self._picture or self._text

@@ -261,11 +261,12 @@ def explain(
         return
     from rich.console import Console
 
-    from whence.render.terminal import render_explanations, render_headline_list
+    from whence.explain.report import build_document
+    from whence.render.terminal import render_headline_list
 
     if kind == "entities" and len(payloads) > 1:
         Console().print(render_headline_list(payloads))
-    Console().print(render_explanations(payloads, top))
+    Console().print(build_document(payloads, top).to_terminal())
     for path in (html, out):
         if path is not None:
             console.print(f"wrote {path}", style="dim", highlight=False, markup=False)

@@ -6,14 +6,14 @@ explained token costs only the passes of its method.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from whence.core.errors import BadEncoding, BadParameter, NoHead, TooLong
+from whence.core.result import RESULT_VERSION, Result
 from whence.core.types import OutputScale, Token, Word
 from whence.data.batches import plan_batches
 from whence.data.prompts import Vocabulary, append_tokens, decode_generated
@@ -42,25 +42,28 @@ from whence.explain.tasks.causal_lm import (
 )
 from whence.models.model import LoadedModel
 from whence.render.colour import ColourScale
-from whence.render.document import RESULT_VERSION, SavedResult
 from whence.tracing.target import TargetSpec
+
+if TYPE_CHECKING:
+    from whence.render.document import Document
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
 
-@dataclass(frozen=True, eq=False)
-class Generation(SavedResult):
+class Generation(Result):
     """A generated answer, with an explanation of each of its tokens."""
 
-    _made: tuple[Explanation, ...] = field(default=(), repr=False)
+    kind = "generation"
 
-    _writers: ClassVar[Mapping[str, str]] = {
-        "page": "whence.explain.report:render_generation_html",
-        "fragment": "whence.explain.report:render_generation_fragment",
-        "text": "whence.explain.report:format_generation_text",
-        "terminal": "whence.explain.report:render_generation_terminal",
-    }
-    _kind: ClassVar[str] = "generation"
+    def __init__(self, data: Mapping[str, Any], made: tuple[Explanation, ...] = ()) -> None:
+        super().__init__(data)
+        self._made = made
+
+    def document(self) -> "Document":
+        """Return the blocks that every surface shows."""
+        from whence.explain.report import build_generation_document
+
+        return build_generation_document(self.data)
 
     @property
     def text(self) -> str | None:
@@ -112,11 +115,6 @@ class Generation(SavedResult):
     def by(self, granularity: Granularity) -> "Generation":
         """Return the generation summed by another granularity; passages only if some were marked."""
         return Generation(sum_by_piece(self.payload, granularity), self._made)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a generation from a JSON file that `save` wrote."""
-        return cls.read(path)
 
     def __repr__(self) -> str:
         setting = f"{self.payload['method']} by {self.payload['granularity']}"

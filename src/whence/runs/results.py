@@ -465,7 +465,6 @@ _MAX_BAD_ROWS = 5  # unreadable rows that are listed
 _AGREEMENT_METRICS = ("tau_b",)
 
 
-@dataclass(frozen=True, eq=False)
 class ExportableReport(SavedResult):
     """A saved result that also exports to Markdown and LaTeX."""
 
@@ -489,7 +488,6 @@ class ExportableReport(SavedResult):
         return write_if_path(format_run_latex(self.to_dict()), path)
 
 
-@dataclass(frozen=True, eq=False)
 class RunReport(ExportableReport):
     """The report of a run: tables, charts, examples, failures, provenance, how to reproduce it."""
 
@@ -624,7 +622,6 @@ _MAX_LISTED_CHANGES = 10  # changed predictions in the report
 _MAX_TEXT_LENGTH = 120  # characters of a listed text
 
 
-@dataclass(frozen=True, eq=False)
 class RunComparison(ExportableReport):
     """The comparison of two runs: settings, gains, agreement and predictions."""
 

@@ -28,7 +28,6 @@ from whence.trust.trust_rules import VERDICT_RULES, judge_method, to_patch_wordi
 from whence.trust.trust_tests import TrustTestRunner
 
 
-@dataclass(frozen=True, eq=False)
 class Trust(Result):
     """The trust card: results of the tests of one input's explanations."""
 

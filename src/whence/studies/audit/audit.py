@@ -394,7 +394,6 @@ def format_duration(seconds: float) -> str:
     raise AssertionError("the last size always fits")
 
 
-@dataclass(frozen=True, eq=False)
 class Audit(SavedResult):
     """The result of an audit: whether attention may be read as an explanation of a model, by its experiments."""
 

@@ -1,14 +1,12 @@
 """The `Comparison` result: heads, layers, flow, words and predictions of two models, with intervals."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from whence.core.errors import BadParameter
 from whence.render.document import SavedResult
 
 
-@dataclass(frozen=True, eq=False)
 class Comparison(SavedResult):
     """The result of a comparison of two models over a data set: heads, flow, words and predictions."""
 
