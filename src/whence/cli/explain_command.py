@@ -279,8 +279,10 @@ def _explain_targets(
     choices: list[str | None] = [*dict.fromkeys(targets)] if targets else [None]
     results = [explainer.explain(source, target=target, **how) for target in choices]
     groups = [
-        group for result in results for group in (result if isinstance(result, list) else [result])
+        {explanation.method: explanation for explanation in group}
+        for result in results
+        for group in result.group_by_input()
     ]
     if len(choices) > 1:
         return groups, "targets"
-    return groups, "entities" if isinstance(results[0], list) else None
+    return groups, None if results[0].of_one else "entities"

@@ -12,10 +12,11 @@ import numpy as np
 from torch import Tensor
 
 from whence.core.errors import OutOfMemory, WhenceError
+from whence.core.progress import ProgressCounter
 from whence.core.types import PassCount, Target
 from whence.data.batches import Batch, BatchRules, collate
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_explainer import ProgressCounter, run_method, trace_batch
+from whence.explain.pipeline import run_method, trace_batch
 from whence.explain.request import MethodRequest
 from whence.metrics._requests import (
     Beside,
@@ -190,29 +191,27 @@ class BatchRepeater:
                 loaded = replace(self._loaded, checkpoint=runs_again)
                 trace = trace_batch(loaded, batch, methods, spec)
                 ranked = rank_labels(trace.logits, inputs[0].item.rest)
-                own = trace.batch.own.cpu().numpy()
                 for one, best in zip(inputs, ranked[:, 0].tolist(), strict=False):
                     one.predicted[change] = int(best)
                     self._count(one, 1, max((r.backwards for r in methods), default=0))
                 for request in methods:
                     adds_up = request.words_by(measured=False) == "sum"
                     by_words = inputs[0].words is not None and not adds_up
-                    scores, _, extra, words = run_method(
+                    result = run_method(
                         loaded,
                         request,
-                        trace,
-                        self._policy,
-                        ProgressCounter(None, (), ()),
+                        trace=trace,
+                        policy=self._policy,
+                        counter=ProgressCounter(None),
                         words=by_words,
                     )
                     for row, one in enumerate(inputs):
-                        token_scores = scores[row, own[row]].astype(np.float64)
+                        scores = result.scores[row].astype(np.float64)
                         if by_words:
-                            token_scores = _replace_word_scores(
-                                token_scores, one, None if words is None else words[row]
-                            )
-                        one.repeats[change, request.name] = token_scores
-                        self._count(one, extra[row].forward, extra[row].backward)
+                            measured = None if result.words is None else result.words[row]
+                            scores = _replace_word_scores(scores, one, measured)
+                        one.repeats[change, request.name] = scores
+                        self._count(one, result.extra[row].forward, result.extra[row].backward)
         except (_ChangeImpossible, WhenceError) as error:
             if len(inputs) == len(names) == 1:
                 inputs[0].repeats[change, names[0]] = str(error)

@@ -1,19 +1,19 @@
 """Trials for metrics, built from inputs or saved explanations; trust cards; a sign check."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
 
-from whence.core.errors import BadEncoding, BadParameter, CannotRead, UnknownMethod, WhenceError
+from whence.core.errors import BadEncoding, BadParameter, CannotRead, UnknownMethod
+from whence.core.progress import Progress
 from whence.core.progress import ProgressCounter as TrustCounter
 from whence.core.types import PassCount, Task
-from whence.data.batches import BatchRules, collate, plan_batches
+from whence.data.batches import BatchRules, collate
 from whence.data.prompts import append_tokens
 from whence.data.readout import ClassReadout
 from whence.data.removal import (
@@ -27,20 +27,24 @@ from whence.data.removal import (
     select_replacements,
 )
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_explainer import BatchExplainer, Progress, ProgressCounter
-from whence.explain.batch_policy import MAX_INPUTS, BatchPlanner
+from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.explanation import Explanation
-from whence.explain.inputs import encode_each, encode_inputs, encode_pair, warn_about_unknown_tokens
+from whence.explain.inputs import (
+    InputFailureCallback,
+    encode_dataset,
+    encode_inputs,
+    encode_pair,
+    warn_about_unknown_tokens,
+)
+from whence.explain.pipeline import build_prediction_cache, explain_batches
 from whence.explain.repeat import (
     BatchRepeater,
     InputRepeater,
     build_target_spec,
     replace_unit_scores,
 )
-from whence.explain.request import MethodRequest, resolve_methods
+from whence.explain.request import MethodRequest, list_replacements, resolve_methods
 from whence.explain.tasks import (
-    EncodedInputs,
-    InputFailureCallback,
     TargetedInputs,
     TargetRequest,
     resolve_each_target,
@@ -166,16 +170,13 @@ def put_on_trial(
     how: Removal,
     unit: Unit,
     policy: BatchRules,
-    repeat_policy: BatchRules | None = None,
     seed: int = 0,
     answers: PredictionCache | None = None,
-    annotate: Callable[[int, Units], Mapping[str, Any]] = lambda row, units: {},
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[Trial]:
     """Build the trials of inputs of one batch, each with explanations of one target.
 
-    `policy` is for variants of the inputs, `repeat_policy` for explaining them again. `annotate` returns what people
-    know of an input, by field of `Trial`.
+    `answers` are those of the model so far, and `progress` is told of forward passes.
     """
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise BadParameter(f"seed must be a whole number. Got {seed!r}.")
@@ -201,7 +202,7 @@ def put_on_trial(
     )
     shares = compute_probabilities(logits, loaded.task).cpu().numpy()
     slopes = _compute_slopes(logits.cpu(), spec, loaded.task)
-    repeater = BatchRepeater(loaded, repeat_policy or policy, progress)
+    repeater = BatchRepeater(loaded, policy, progress)
     trials = []
     for row, (item, explanations) in enumerate(explained):
         units = find_units(item, unit, loaded)
@@ -223,7 +224,6 @@ def put_on_trial(
                 fine=tuple(None if one.shown is None else one.shown.fine for one in explanations),
                 seed=seed,
                 slope=slopes[row],
-                **annotate(row, units),
             )
         )
     return trials
@@ -243,72 +243,6 @@ def _compute_unit_scores(
         for place in word
     }
     return replace_unit_scores(scores, units, [float(own[positions[0]]) for positions in units])
-
-
-def encode_dataset(
-    texts: Any, loaded: LoadedModel, truncate: bool, failed: InputFailureCallback | None
-) -> EncodedInputs:
-    """Encode a data set; inputs that cannot be encoded are reported to `failed`."""
-    texts = texts if isinstance(texts, Sized) else list(texts)
-    numbers, items = encode_readable(cast(Iterable[Any], texts), loaded, truncate, failed)
-    return EncodedInputs(numbers, items, len(items) if failed is None else len(texts))
-
-
-def encode_readable(
-    texts: Iterable[Any], loaded: LoadedModel, truncate: bool, failed: InputFailureCallback | None
-) -> tuple[list[int], list[EncodedInput]]:
-    """Return the numbers of the inputs that can be encoded, and these; report others to `failed`."""
-    if failed is None:
-        items, _ = encode_inputs(texts, loaded, truncate=truncate)
-        return list(range(len(items))), items
-    numbers, items = list[int](), list[EncodedInput]()
-    if not loaded.takes_images:
-        encoded = encode_each(
-            texts,
-            loaded,
-            truncate=truncate,
-            refuse=lambda number, error: failed(number, None, error),
-        )
-        for number, item in encoded:
-            numbers.append(number)
-            items.append(item)
-        return numbers, items
-    for number, text in enumerate(texts):
-        try:
-            (item,), _ = encode_inputs([text], loaded, truncate=truncate)
-        except WhenceError as error:
-            failed(number, None, error)
-        else:
-            numbers.append(number)
-            items.append(item)
-    return numbers, items
-
-
-def explain_or_report(
-    explain: Callable[
-        [Sequence[EncodedInput], Sequence[MethodRequest]], list[dict[str, Explanation]]
-    ],
-    items: Sequence[EncodedInput],
-    numbers: Sequence[int],
-    requests: Sequence[MethodRequest],
-    failed: InputFailureCallback | None,
-) -> list[dict[str, Explanation]]:
-    """Explain a batch; if it fails, one input and method at a time, reporting failures to `failed`."""
-    try:
-        return explain(items, requests)
-    except WhenceError:
-        if failed is None:
-            raise
-    results: list[dict[str, Explanation]] = []
-    for number, item in zip(numbers, items, strict=True):
-        by_name: dict[str, Explanation] = {}
-        for request in requests:
-            try:
-                by_name |= explain([item], [request])[0]
-            except WhenceError as error:
-                failed(number, request.name, error)
-        results.append(by_name)
-    return results
 
 
 # The caller may be in inference mode, whose tensors cannot be differentiated.
@@ -332,7 +266,7 @@ def _rebuild_request(explanation: Explanation, loaded: LoadedModel) -> MethodReq
 
 
 def build_trials(
-    maker: BatchExplainer,
+    explainer: "Explainer",
     texts: Any,
     about: TargetRequest,
     *,
@@ -345,78 +279,55 @@ def build_trials(
     seed: int,
     failed: InputFailureCallback | None,
     parts: Sequence[TrialStep],
-    batch_size: int,
+    batch_size: int | None,
     progress: Progress | None,
 ) -> Iterator[tuple[int, Trial, dict[str, Explanation]]]:
     """Explain inputs and yield a trial for each; see `Explainer.trials`."""
-    loaded, sharing = maker.loaded, maker.sharing
+    loaded = explainer.loaded
     requests = resolve_methods(method, params, loaded.fillers)
-    maker.require_head()
+    explainer.loaded.check_head()
     how = resolve_removal(remove, loaded.fillers, BULK_REMOVALS)
     inputs = encode_dataset(texts, loaded, about.truncate, failed)
-    if not inputs.items:
-        return
     groups = list(resolve_each_target(loaded, inputs, about, failed))
-    tally = ProgressCounter(progress, [item for _, part in groups for item in part.items], requests)
-    facts = maker.build_metadata()
-    for numbers, part in groups:
-        items = part.items
-        # Metrics query many variants of different lengths, whatever the methods do.
-        policy = sharing.policy(items, batch_size, tests=True)
-        variant_policy = sharing.variants(policy, items)
-        if batch_size < MAX_INPUTS:
-            variant_policy = replace(variant_policy, size=min(variant_policy.size, batch_size))
-        policy = sharing.fit_memory(policy, items, requests)
-        for chosen in plan_batches(items, policy):
-            answers = maker.build_prediction_cache(variant_policy)
-            rows, batch = [numbers[i] for i in chosen], [items[i] for i in chosen]
-            explain = partial(
-                maker.explain,
-                spec=part.spec,
-                policy=policy,
-                facts=facts,
-                tally=tally,
-                before=part.forwards,
-                words=unit == "word",
-                answers=answers,
+    for batch in explain_batches(
+        explainer,
+        groups,
+        requests,
+        size=batch_size,
+        progress=progress,
+        failed=failed,
+        words=unit == "word",
+        tests=True,
+    ):
+        rows = zip(batch.numbers, batch.items, batch.results, strict=True)
+        explained = [row for row in rows if row[2]]
+        if not explained:
+            continue
+        trials = put_on_trial(
+            loaded,
+            [(item, list(by_name.values())) for _, item, by_name in explained],
+            how=how,
+            unit=unit,
+            policy=batch.policy,
+            seed=seed,
+            answers=batch.answers,
+        )
+        for place, (number, item, _) in enumerate(explained):
+            marked = None if marks is None else marks(number, item, trials[place].units)
+            own = HumanAnnotation() if known is None else known[number]
+            trials[place] = replace(
+                trials[place],
+                marked=None if marked is None else tuple(marked),
+                mask=own.mask,
+                truth=own.truth,
             )
-            results = explain_or_report(explain, batch, rows, requests, failed)
-            explained = [row for row in zip(rows, batch, results, strict=True) if row[2]]
-            if not explained:
-                continue
-
-            def annotate(
-                row: int,
-                units: Units,
-                explained: Sequence[tuple[int, EncodedInput, Any]] = explained,
-            ) -> dict[str, Any]:
-                number, item, _ = explained[row]
-                marked = None if marks is None else marks(number, item, units)
-                own = HumanAnnotation() if known is None else known[number]
-                return {
-                    "marked": None if marked is None else tuple(marked),
-                    "mask": own.mask,
-                    "truth": own.truth,
-                }
-
-            trials = put_on_trial(
-                loaded,
-                [(item, list(by_name.values())) for _, item, by_name in explained],
-                how=how,
-                unit=unit,
-                policy=variant_policy,
-                repeat_policy=policy,
-                seed=seed,
-                answers=answers,
-                annotate=annotate,
-            )
-            done = iter(run_together(step(trial) for trial in trials for step in parts))
-            for trial, (i, _, by_name) in zip(trials, explained, strict=True):
-                yield i, replace(trial, results=tuple(islice(done, len(parts)))), by_name
+        results = iter(run_together(step(trial) for trial in trials for step in parts))
+        for trial, (number, _, by_name) in zip(trials, explained, strict=True):
+            yield number, replace(trial, results=tuple(islice(results, len(parts)))), by_name
 
 
 def assess_trust(
-    maker: BatchExplainer,
+    explainer: "Explainer",
     what: Any,
     about: TargetRequest,
     *,
@@ -430,38 +341,34 @@ def assess_trust(
 ) -> Trust:
     """Explain one input, or take an explanation, and return its trust card; see `Explainer.trust`."""
     started = time.perf_counter()
-    maker.require_head()
+    explainer.loaded.check_head()
     explanation = what if isinstance(what, Explanation) else None
-    reads = about.has_image if explanation is None else explanation.shown is None
-    loaded, sharing = maker.for_modality(reads), maker.sharing
+    image = about.image if explanation is None else explanation.shown is None or None
+    loaded = replace(explainer.loaded, fillers=list_replacements(explainer.loaded, image))
     if explanation is None:
-        requests = resolve_methods(
-            maker.find_default_method(reads) if method is None else method, params, loaded.fillers
-        )
+        names = explainer.default_method(image) if method is None else method
+        requests = resolve_methods(names, params, loaded.fillers)
         targeted = _resolve_single_target(loaded, what, about)
         item = targeted.items[0]
     else:
         item = restore_input(explanation, loaded)
     ways = _resolve_removals(remove, item, loaded)
-    policy = sharing.policy([item], tests=True)
-    answers = maker.build_prediction_cache(sharing.variants(policy, [item]))
     earlier = PassCount(0, 0)
+    policy = choose_batch_policy(
+        loaded, [item], probe=True
+    )  # its passes, once a model, do not count
     with count_forwards(loaded.model) as runs:
         if explanation is None:
-            (by_name,) = maker.explain(
-                [item],
-                requests,
-                spec=targeted.spec,
-                policy=sharing.fit_memory(policy, [item], requests),
-                facts=maker.build_metadata(),
-                tally=ProgressCounter(progress, [item], requests),
-                answers=answers,
-                before=targeted.forwards,
+            (batch,) = explain_batches(
+                explainer, [([0], targeted)], requests, progress=progress, tests=True
             )
-            explanations = list(by_name.values())
+            explanations = list(batch.results[0].values())
             earlier = PassCount(targeted.forwards, _count_backwards(explanations))
+            answers = batch.answers
+            assert answers is not None
         else:
             explanations = [explanation]
+            answers = build_prediction_cache(loaded, policy)
         meter = TrustCounter(progress)
         (trial,) = put_on_trial(
             loaded,
@@ -590,7 +497,7 @@ def _check_strongest_sign(
         [(item, [explanation])],
         how=resolve_removal(None, select_replacements(loaded.fillers, pictures=False)),
         unit="token",
-        policy=BatchPlanner(loaded).policy([item], tests=True),
+        policy=choose_batch_policy(loaded, [item], probe=True),
     )
     removed = trial.removed
     shares = removed.ask.compute_probabilities_without([(0, ()), (0, masked)], removed.how)
