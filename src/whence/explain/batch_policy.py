@@ -243,7 +243,11 @@ class BatchPlanner:
         """
         if any("steps" in request.needs for request in requests):
             policy = replace(policy, cells=min(policy.cells, self._count_split_cells(items)))
-        return self._fit_cells(policy, items, requests)
+        if all(request.reads for request in requests):
+            return self._fit_cells(policy, items, requests)
+        filled = self._fit_cells(replace(policy, size=policy.cells), items, requests)
+        variants = self.variants(replace(filled, size=policy.size), items).cells
+        return replace(filled, size=policy.size, variants=variants)
 
     def _fit_cells(
         self, policy: BatchRules, items: Sequence[EncodedInput], requests: Sequence[MethodRequest]
@@ -285,8 +289,8 @@ class BatchPlanner:
             warnings.simplefilter("ignore", MemoryWarning)  # the estimate itself tells
             policy = self.fit_memory(policy, items, requests)
         # Query methods fill batches with variants.
-        count = len(items) if all(request.reads for request in requests) else policy.size
-        number = max(1, min(count, policy.size, policy.cells // len(longest)))
+        count = min(len(items), policy.size) if all(r.reads for r in requests) else policy.cells
+        number = max(1, min(count, policy.cells // len(longest)))
         free = count_free_bytes(self._loaded.device)
         return MemoryEstimate(
             footprint.estimate_bytes(number, len(longest)), free, number, len(longest)

@@ -20,7 +20,8 @@ from whence.tracing.restore import restore_on_exit
 from whence.tracing.target import check_finite
 
 # Cells (inputs x longest) of a batch: each cell has a logit for every word of the vocabulary.
-_MAX_CELLS = 1024
+_MAX_CELLS = {"cpu": 1024}
+_MAX_CELLS_ELSEWHERE = 16384
 
 
 class InfillCache:
@@ -33,7 +34,8 @@ class InfillCache:
         self._words = torch.tensor(infiller.words, device=device)
         self._device = device
         # Equal lengths only: the effect of padding on the language model is not known.
-        self._policy = BatchRules(size, _MAX_CELLS, mixed=False)
+        cells = _MAX_CELLS.get(device.type, _MAX_CELLS_ELSEWHERE)
+        self._policy = BatchRules(size, cells, mixed=False).for_variants
         # Of each input and its masked positions the ids that are drawn, (draws, positions).
         self._known: dict[tuple[VariantKey, tuple[int, ...]], Array] = {}
 
