@@ -16,8 +16,7 @@ from whence.data.images import join_patches
 from whence.models.model import find_token_embeddings
 from whence.tracing.backward import UnsuitableModel
 from whence.tracing.checkpointing import (
-    CheckpointedBackward,
-    SegmentRecorder,
+    BlockCheckpoints,
     can_checkpoint,
     mark_uncheckpointable,
 )
@@ -36,7 +35,6 @@ from whence.tracing.target import ResolvedTargets
 
 EmbeddedInput = tuple[int, Tensor]  # an input's number, and vectors that replace its embeddings
 
-_EMBEDDING_NEEDS = frozenset({"embedding_grad"})
 
 # Rows of the embedding table per look-up when the whole vocabulary is averaged.
 _TABLE_ROWS = 4096
@@ -146,28 +144,23 @@ def _evaluate_at_embeddings(
     with restore_on_exit(model) as stack:
         stack.enter_context(torch.inference_mode(not slope))
         leaf = leaf.detach().requires_grad_(slope)
-        segmenter = SegmentRecorder(ForwardRecorder(batch, cut=False), attends=False)
+        checkpoints = BlockCheckpoints()
         with ExitStack() as hooks:
             if slope and checkpoint and can_checkpoint(model):
-                segmenter.watch(model, hooks)
+                checkpoints.watch(model, hooks)
             logits = _compute_logits(model, batch, leaf, stack)
         value, grad = targets.value(logits, of), None
         if value.requires_grad:
             scale = targets.compute_gradient_scale(logits, of)
             scaled_value = value if scale is None else value * scale
-            if segmenter.segments:
-                backward = CheckpointedBackward(
-                    model, batch, segmenter.segments, [], [leaf], scaled_value, _EMBEDDING_NEEDS
+            try:
+                with checkpoints.run_again():
+                    (grad,) = torch.autograd.grad(scaled_value.sum(), leaf, allow_unused=True)
+            except UnsuitableModel as error:
+                mark_uncheckpointable(model, error)
+                return _evaluate_at_embeddings(
+                    model, batch, leaf, targets, of=of, slope=True, checkpoint=False
                 )
-                try:
-                    (grad,) = backward.run(0, None)
-                except UnsuitableModel as error:
-                    mark_uncheckpointable(model, error)
-                    return _evaluate_at_embeddings(
-                        model, batch, leaf, targets, of=of, slope=True, checkpoint=False
-                    )
-            else:
-                (grad,) = torch.autograd.grad(scaled_value.sum(), leaf, allow_unused=True)
             grad = undo_gradient_scale(grad, scale)
     # Cloned outside inference mode, so that the caller may differentiate through the value.
     return value.detach().clone(), grad
