@@ -108,16 +108,13 @@ class BatchRules:
     cells: int  # inputs x longest
     mixed: bool = True  # different lengths may mix: only where padding changes nothing
     anchors: frozenset[int] = frozenset()  # ids that must occur equally often (see LoadedModel)
-    # Size and cells of batches of variants, which are only run forward; None: the same.
-    variants: tuple[int, int] | None = None
+    variants: int = 0  # cells of variants that are only run forward; 0: as many as of others
 
     @property
     def for_variants(self) -> "BatchRules":
-        """The rules for variants of the inputs that are only run forward."""
-        if self.variants is None or self.size == 1:
-            return self
-        size, cells = self.variants
-        return replace(self, size=size, cells=cells)
+        """The rules for variants, of which there are many: as many as fill the cells."""
+        cells = self.variants or self.cells
+        return replace(self, size=1 if self.size == 1 else cells, cells=cells)
 
     def group_key(self, item: EncodedInput) -> Hashable:
         """Return the group of an input; inputs with equal keys may share a batch."""

@@ -17,7 +17,7 @@ from whence.data.removal import Removal, resolve_removal
 from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.pipeline import run_method, trace_batch
 from whence.explain.request import resolve_methods
-from whence.metrics._trial import ROUNDINGS
+from whence.metrics._requests import ROUNDINGS
 from whence.stats.rank import level_ties
 from whence.studies.audit.attention_variants import tvd
 from whence.studies.audit.subject import AuditSubject, Numbers
