@@ -65,7 +65,7 @@ def test_estimate_of_peak_memory_is_near_the_measured_peak(name, method, checkpo
         explainer.explain(given, method=method)
     fixed = explainer._maker.sharing._footprint(None, resolve_methods(method, {}, {})).fixed
     tiles = 3 * 3 * 4 * 45 * 45 * 8  # three of all inputs, heads and pairs at once
-    assert 0.7 * (meter.peak - tiles) <= found.peak - fixed <= 1.5 * meter.peak
+    assert 0.7 * (meter.peak - tiles) <= found.peak - fixed <= 1.6 * meter.peak
     assert meter.peak < estimate_bytes_per_token(explainer.loaded) * 3 * 45 + fixed
 
 
