@@ -261,11 +261,12 @@ def explain(
         return
     from rich.console import Console
 
-    from whence.render.terminal import render_explanations, render_headline_list
+    from whence.explain.report import build_document
+    from whence.render.terminal import render_headline_list
 
     if kind == "entities" and len(payloads) > 1:
         Console().print(render_headline_list(payloads))
-    Console().print(render_explanations(payloads, top))
+    Console().print(build_document(payloads, top).to_terminal())
     for path in (html, out):
         if path is not None:
             console.print(f"wrote {path}", style="dim", highlight=False, markup=False)
@@ -278,8 +279,10 @@ def _explain_targets(
     choices: list[str | None] = [*dict.fromkeys(targets)] if targets else [None]
     results = [explainer.explain(source, target=target, **how) for target in choices]
     groups = [
-        group for result in results for group in (result if isinstance(result, list) else [result])
+        {explanation.method: explanation for explanation in group}
+        for result in results
+        for group in result.group_by_input()
     ]
     if len(choices) > 1:
         return groups, "targets"
-    return groups, "entities" if isinstance(results[0], list) else None
+    return groups, None if results[0].of_one else "entities"

@@ -14,8 +14,8 @@ from whence.core.errors import BadEncoding, BadParameter, EmptyText, suggest_nam
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from whence.core.result import Result
     from whence.explain.explainer import Explainer
-    from whence.render.document import Result
 
 
 def complete_method(start: str) -> list[str]:

@@ -7,7 +7,7 @@ through the entry point group of the same name, with the same decorator.
 
 import pkgutil
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -109,6 +109,65 @@ class Registry:
                     f"The plugin {owner!r} ({point.value}) could not be loaded and is skipped: {error}",
                     stacklevel=2,
                 )
+
+
+def resolve_entries(
+    registry: Registry,
+    names: Sequence[str],
+    params: Mapping[str, Any] | None,
+    *,
+    argument: str = "params",
+    from_text: bool = False,
+) -> list[tuple[Entry, dict[str, Any]]]:
+    """Look up entries by name, and check their parameters.
+
+    With several entries, `params` maps an entry's name to its parameters, or names parameters that go to every
+    entry that has them. "preset" picks a named setting; other given values override it.
+    """
+    params = {} if params is None else params
+    if not isinstance(params, Mapping) or not all(isinstance(key, str) for key in params):
+        raise BadParameter(f"{argument} must map names of parameters to values. Got {params!r}.")
+    entries = [registry.get(name) for name in names]
+    own: dict[str, dict[str, Any]] = {entry.name: {} for entry in entries}
+    for key, value in params.items():
+        owner, _, parameter = key.partition(".")
+        if owner in own and isinstance(value, Mapping):
+            own[owner].update(value)
+        elif owner in own and parameter:
+            own[owner][parameter] = value
+        elif len(entries) == 1:
+            own[entries[0].name][key] = value
+        else:
+            for name in _find_takers(registry.kind, entries, key, value):
+                own[name][key] = value
+    return [
+        (
+            entry,
+            resolve_parameters(
+                entry.name,
+                entry.parameters,
+                own[entry.name],
+                presets=entry.presets,
+                from_text=from_text,
+            ),
+        )
+        for entry in entries
+    ]
+
+
+def _find_takers(kind: str, entries: Sequence[Entry], key: str, value: Any) -> list[str]:
+    """Return the names of the entries that have this parameter, or this preset."""
+    what = f"preset {value!r}" if key == PRESET else f"parameter {key!r}"
+    option = value if key == PRESET else key
+    choices = {e.name: list(e.presets if key == PRESET else e.parameters) for e in entries}
+    takers = [name for name, known in choices.items() if option in known]
+    if not takers:
+        has = "; ".join(f"{name}: {', '.join(known) or 'none'}" for name, known in choices.items())
+        near = suggest_name(
+            str(option), sorted({choice for known in choices.values() for choice in known})
+        )
+        raise BadParameter(f"None of the {kind}s has a {what}. They have {has}.{near}")
+    return takers
 
 
 def _check_presets(entry: Entry, where: str) -> None:

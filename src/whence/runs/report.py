@@ -16,7 +16,8 @@ from rich.text import Text
 
 from whence.render.charts import render_plot
 from whence.render.colour import TEXT_SCALE_NOTE, compute_shade_colour, compute_shades
-from whence.render.document import (
+from whence.render.document import choose_decimals, format_interval, format_number
+from whence.render.former import (
     AuditBlock,
     Block,
     CodeBlock,
@@ -28,9 +29,6 @@ from whence.render.document import (
     PlotBlock,
     Section,
     TableBlock,
-    choose_decimals,
-    format_interval,
-    format_number,
 )
 from whence.render.html import (
     render_notebook_cell,

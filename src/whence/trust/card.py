@@ -6,7 +6,6 @@ further one, for every way of removing tokens.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,7 +27,6 @@ from whence.trust.trust_rules import VERDICT_RULES, judge_method
 from whence.trust.trust_tests import TrustTestRunner
 
 
-@dataclass(frozen=True, eq=False)
 class Trust(Result):
     """The trust card: results of the tests of one input's explanations."""
 

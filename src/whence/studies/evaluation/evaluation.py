@@ -66,7 +66,6 @@ def _parse_cell(facts: Mapping[str, Any]) -> Cell:
     )
 
 
-@dataclass(frozen=True, eq=False)
 class Evaluation(Result):
     """Results of methods by metrics over a data set, with intervals and tests of their differences."""
 
