@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
 from whence.kernels.maps import VisibleKeys
-from whence.models.model import list_modules
+from whence.models.facts import get_parts
 from whence.tracing.attention_layer import ComputedAttention, multiply_by_head
 from whence.tracing.masks import AttentionBand, LazyMask, build_lazy_mask_function
 from whence.tracing.sdpa import compute_attention
@@ -246,11 +246,7 @@ _WITHOUT_CAUSAL_FLAG = frozenset({"eager", "paged|eager", "flex_attention", None
 def _list_configs(model: Any) -> list[Any]:
     """Return every configuration that names the attention implementation of a part of the model."""
     configs: dict[int, Any] = {}
-    # A failed attribute lookup on a module is slow, so the class is checked first.
-    modules = list_modules(model)
-    kinds = {kind for kind in {type(part) for part in modules} if hasattr(kind, "config")}
-    owners: list[Any] = [p for p in modules if "config" in p.__dict__ or type(p) in kinds]
-    queue: list[Any] = [part.config for part in owners]
+    queue = [part.config for part in get_parts(model).config_owners]
     while queue:
         config = queue.pop()
         if id(config) not in configs and hasattr(config, "_attn_implementation"):
@@ -280,7 +276,7 @@ def _select_routable_configs(model: Any) -> list[Any]:
     """Return the configurations to switch: all but those of parts with hard-coded attention."""
     fixed = {
         id(part.config)
-        for part in list_modules(model)
+        for part in get_parts(model).config_owners
         if hasattr(type(part), _CAN_SET_ATTENTION) and not _can_route(part)
     }
     configs = [config for config in _list_configs(model) if id(config) not in fixed]

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from whence.core.errors import NotCapturable
 from whence.data.batches import Batch
 from whence.data.readout import SimilarityReadout
-from whence.models.model import find_token_embeddings, list_modules
+from whence.models.facts import find_token_embeddings, get_parts
 from whence.tracing.attention_layer import (
     AttentionLayer,
     ComputedAttention,
@@ -103,9 +103,7 @@ class ForwardRecorder:
 
     def watch_blocks(self, model: nn.Module, stack: ExitStack) -> None:
         """Hook every member of a ModuleList; those with attention inside are the model's layers."""
-        lists = [part for part in list_modules(model) if isinstance(part, nn.ModuleList)]
-        blocks = dict.fromkeys(member for part in lists for member in part)
-        hook_modules(blocks, self._enter, self._leave, stack)
+        hook_modules(get_parts(model).blocks, self._enter, self._leave, stack)
 
     def _enter(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if get_ident() != self._thread:
@@ -158,13 +156,10 @@ class ForwardRecorder:
         ]
         # BART and T5 have several modules that share one table.
         weights = [getattr(table, "weight", None) for table in tables]
-        named = {id(table) for table in tables}
-        same = [
-            part
-            for part in list_modules(model)
-            if (isinstance(part, nn.Embedding) and any(part.weight is one for one in weights))
-            or id(part) in named
-        ]
+        same = dict.fromkeys(table for table in tables if isinstance(table, nn.Module))
+        for part in get_parts(model).embeddings:
+            if any(part.weight is weight for weight in weights):
+                same[part] = None
         for part in same:
             stack.callback(part.register_forward_hook(self._embed).remove)
 

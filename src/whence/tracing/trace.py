@@ -5,7 +5,6 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
-from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -16,21 +15,19 @@ from whence.data.batches import Batch
 from whence.data.readout import SimilarityReadout
 from whence.kernels.contract import contract
 from whence.kernels.maps import Combination
+from whence.models.facts import get_facts
 from whence.tracing.attention_interface import route_attention
 from whence.tracing.attention_layer import AttentionLayer, widen
 from whence.tracing.backward import BackwardPass, LayerVisitor, UnsuitableModel
 from whence.tracing.checkpointing import (
     BlockCheckpoints,
-    can_checkpoint,
     mark_uncheckpointable,
 )
 from whence.tracing.forward import (
     CaptureRoute,
-    can_route_attention,
     can_route_unobserved,
     is_faithful,
     is_known_faithful,
-    mark_unroutable,
     route_unobserved,
     run_forward,
     run_without_dense_masks,
@@ -298,8 +295,6 @@ class Trace:
         return queries
 
 
-# Models whose layers do not follow each other, as one backward pass showed.
-_unordered_models: WeakSet[Any] = WeakSet()
 _STREAMED_NEEDS = frozenset({"attention_grad", "hidden_grad"})
 
 
@@ -317,7 +312,7 @@ def run_traced(
 
     `readers` is the number of methods that will read the trace; tensors are dropped after the last.
     For a single one the backward pass waits until it reads, and goes layer by layer: the model must
-    not change until then (`restore.get_model_lock`).
+    not change until then (`models.facts.ModelFacts.lock`).
 
     `checkpoint` runs the model's blocks without their graph, and each of them once more in the
     backward pass: a second forward pass for much less memory. A trace with a tape keeps every step
@@ -335,7 +330,7 @@ def run_traced(
     )
     trace = run() if attends else run_without_dense_masks(model, run)
     route: CaptureRoute = (
-        "segments" if checkpoint else "seam" if can_route_attention(model) else "recognised"
+        "segments" if checkpoint else "seam" if get_facts(model).is_routable else "recognised"
     )
     route = "tape" if needs & TAPE_NEEDS else route
     skip_check = not attends and (
@@ -343,8 +338,8 @@ def run_traced(
     )  # nothing to compare: the route is verified already, or nothing was routed
     if skip_check or is_faithful(model, route, batch, outputs, partial(run_forward, model, batch)):
         return trace
-    if can_route_attention(model):
-        mark_unroutable(model)
+    if get_facts(model).is_routable:
+        get_facts(model).is_routable = False
         return run_traced(model, batch, needs, spec, task, readers=readers, checkpoint=checkpoint)
     raise NotCapturable(
         f"{type(model).__name__} gives other logits while whence watches it than by itself: what was seen inside it "
@@ -367,7 +362,9 @@ def _run_and_record(
     gradients = needs & GRADIENTS
     tape = Tape() if needs & TAPE_NEEDS else None
     checkpoints = None
-    is_checkpointed = checkpoint and bool(gradients) and tape is None and can_checkpoint(model)
+    is_checkpointed = (
+        checkpoint and bool(gradients) and tape is None and get_facts(model).is_checkpointable
+    )
     recorder = ForwardRecorder(
         batch,
         cut=not gradients and tape is None,
@@ -401,7 +398,7 @@ def _run_and_record(
 
         def retake(error: UnsuitableModel | None = None) -> Trace:
             if error is not None and checkpoints is None:
-                _unordered_models.add(model)
+                get_facts(model).is_sequential = False
             elif error is not None:
                 mark_uncheckpointable(model, error)
             return run_traced(
@@ -409,7 +406,7 @@ def _run_and_record(
             )
 
         if routed and not recorder.layers:
-            mark_unroutable(model)
+            get_facts(model).is_routable = False
             stack.close()
             return retake()
         outputs |= select_output_tensors(output)
@@ -478,7 +475,7 @@ def _run_and_record(
 def _watch_attention(model: Any, recorder: ForwardRecorder, stack: ExitStack) -> bool:
     """Hook a recorder to the model's blocks and attention; return whether attention is routed."""
     recorder.watch_blocks(model, stack)
-    routed = can_route_attention(model) and stack.enter_context(route_attention(model, recorder))
+    routed = get_facts(model).is_routable and stack.enter_context(route_attention(model, recorder))
     if not routed:
         stack.enter_context(AttentionRecogniser(len(recorder.batch), recorder.record))
     return routed
@@ -490,7 +487,7 @@ def _resume(model: Any, checkpoints: BlockCheckpoints, attends: bool) -> Iterato
     with restore_on_exit(model) as stack:
         if not attends:
             stack.enter_context(route_unobserved(model))
-        elif can_route_attention(model):
+        elif get_facts(model).is_routable:
             stack.enter_context(route_attention(model, checkpoints.recorder))
         with checkpoints.run_again():
             yield
@@ -498,7 +495,7 @@ def _resume(model: Any, checkpoints: BlockCheckpoints, attends: bool) -> Iterato
 
 def _can_stream(model: Any, needs: frozenset[str]) -> bool:
     """Return whether gradients are to be computed layer by layer."""
-    return bool(needs & _STREAMED_NEEDS) and model not in _unordered_models
+    return bool(needs & _STREAMED_NEEDS) and get_facts(model).is_sequential
 
 
 def _read_hidden_state(model: Any, batch: Batch, recorder: ForwardRecorder) -> Tensor:
