@@ -13,7 +13,7 @@ from tests import encoder_decoder_models, zoo
 from tests.contract.state import assert_unchanged, snapshot
 from tests.memory_meter import PeakMemoryMeter
 from whence.data.batches import BatchRules, collate
-from whence.metrics._trial import Dropout
+from whence.metrics._requests import Dropout
 from whence.tracing.ask import ModelQuery
 from whence.tracing.target import TargetSpec
 from whence.tracing.trace import run_traced
