@@ -37,7 +37,7 @@ class LoadedModel:
     cut_by_tokenizer: bool = False
     checkpoint: bool = False  # gradient checkpointing: blocks run again, for less memory
 
-    @property
+    @cached_property
     def is_classifier(self) -> bool:
         """Whether the outputs are labels of the whole input: one row of logits."""
         return self.task in ("single_label", "multi_label", "regression")
@@ -50,17 +50,17 @@ class LoadedModel:
                 "have no predicted label. Give a model that classifies."
             )
 
-    @property
+    @cached_property
     def takes_images(self) -> bool:
         """Whether the model takes images."""
         return self.modality != "text"
 
-    @property
+    @cached_property
     def modality(self) -> Literal["text", "picture", "both"]:
         """The model's input: texts, images, or both compared with each other."""
         return detect_modality(self.model)
 
-    @property
+    @cached_property
     def length_limit(self) -> str:
         """The length limit and whether model or tokenizer sets it, as a clause of a sentence."""
         if self.cut_by_tokenizer:
@@ -89,19 +89,19 @@ class LoadedModel:
             return None
         return None if weight is None else int(weight.shape[0])
 
-    @property
+    @cached_property
     def needs_pair(self) -> bool:
         """Whether an input must be a pair of texts, as for our attentive models with a query."""
         config = self.model.config
         return bool(config.model_type == "attentive" and config.query)
 
-    @property
+    @cached_property
     def needs_single_text(self) -> bool:
         """Whether an input must be a single text, as for our attentive models without a query."""
         config = self.model.config
         return bool(config.model_type == "attentive" and not config.query)
 
-    @property
+    @cached_property
     def takes_boxes(self) -> bool:
         """Whether the model reads the boxes of tokens on a page."""
         return "bbox" in (self.forward_keywords or ())
@@ -133,9 +133,13 @@ class LoadedModel:
                 "...ForConditionalGeneration, ...ForImageClassification, or CLIPModel."
             )
 
+    @cached_property
+    def _takes_input(self) -> bool:
+        return self.modality != "text" or can_take_text(self.model)
+
     def check_input_kind(self) -> None:
         """Refuse a model that takes neither texts nor images."""
-        if self.modality == "text" and not can_take_text(self.model):
+        if not self._takes_input:
             kind, takes = type(self.model), inspect.signature(self.model.forward).parameters
             own = next(
                 (name for name in _OTHER_INPUTS if name in takes), next(iter(takes), "nothing")

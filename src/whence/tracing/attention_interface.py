@@ -61,15 +61,19 @@ def _attend_and_report(
     s_aux: Tensor | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    causal = causal and needs_causal_flag(getattr(module, "config", None))
-    causal = bool(causal) and attention_mask is None and query.shape[2] > 1
+    if isinstance(attention_mask, LazyMask):
+        visible = attention_mask.visible
+    else:
+        causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+        causal = bool(causal) and attention_mask is None and query.shape[2] > 1
+        causal = causal and needs_causal_flag(getattr(module, "config", None))
+        visible = VisibleKeys(right=0 if causal else None, dense=attention_mask)
     layer = ComputedAttention(
         q=query,
         k=key,
         v=value,
         scale=scaling,
-        visible=_read_visibility(attention_mask, causal),
+        visible=visible,
         bias=position_bias,
         softcap=softcap,
         sink=s_aux,
@@ -101,10 +105,11 @@ def set_attention_override(override: AttentionOverride) -> Iterator[None]:
 
 def apply_attention_override(layer: ComputedAttention) -> ComputedAttention:
     """Apply the active attention override (own, uniform, detached) to this call."""
-    if get_attention_override() == "own":
+    override = _override.get()
+    if override == "own":
         return layer
     q, k = layer.q.detach(), layer.k.detach()
-    if get_attention_override() == "detached":
+    if override == "detached":
         return replace(layer, q=q, k=k)
     # Zero queries give every key the same score; of an additive mask only visibility is kept.
     visible, mask = layer.visible, layer.visible.dense
@@ -149,12 +154,11 @@ def edit_weights(weights: Callable[[], Tensor]) -> Tensor | None:
 
 def attend_with_edit(layer: ComputedAttention) -> Tensor | None:
     """Return the output of a call with edited weights; None where its weights are not edited."""
-    weights = edit_weights(layer.weights)
-    return (
-        None
-        if weights is None
-        else multiply_by_head(weights.to(layer.v.dtype), layer.v, torch.matmul)
-    )
+    edit = _edit.get()
+    weights = None if edit is None else edit(layer.weights)
+    if weights is None:
+        return None
+    return multiply_by_head(weights.to(layer.v.dtype), layer.v, torch.matmul)
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, layer: ComputedAttention) -> Tensor:
@@ -168,13 +172,6 @@ def attend(query: Tensor, key: Tensor, value: Tensor, layer: ComputedAttention) 
         )
         return output
     return compute_attention(query, key, value, layer)
-
-
-def _read_visibility(mask: Tensor | None, causal: bool) -> VisibleKeys:
-    """Return the visible keys from the mask, lazy or dense, that transformers passes."""
-    if isinstance(mask, LazyMask):
-        return mask.visible
-    return VisibleKeys(right=0 if causal else None, dense=mask)
 
 
 @cache
@@ -279,15 +276,13 @@ def _select_routable_configs(model: Any) -> list[Any]:
         for part in get_parts(model).config_owners
         if hasattr(type(part), _CAN_SET_ATTENTION) and not _can_route(part)
     }
-    configs = [config for config in _list_configs(model) if id(config) not in fixed]
     # Only transformers' own configurations have the property that is overridden.
     return [
-        one for one in configs if isinstance(_find_implementation_property(type(one)), property)
+        config
+        for config in _list_configs(model)
+        if id(config) not in fixed
+        and isinstance(getattr(type(config), "_attn_implementation", None), property)
     ]
-
-
-def _find_implementation_property(kind: type) -> Any:
-    return getattr(kind, "_attn_implementation", None)
 
 
 @contextmanager
@@ -298,15 +293,26 @@ def route_attention(model: Any, listener: AttentionListener | None) -> Iterator[
         return
     _register()
     configs = _select_routable_configs(model)
-    ids = _routed_configs.get()
-    _switch_configs(configs)
-    tokens = _listener.set(listener), _routed_configs.set(ids | {id(config) for config in configs})
+    with _switch_lock:
+        for config in configs:
+            kind, users = _switched_configs.get(id(config), (type(config), 0))
+            _switched_configs[id(config)] = (kind, users + 1)
+            if not users:
+                object.__setattr__(config, "__class__", _build_config_class(kind))
+    ids = _routed_configs.get() | {id(config) for config in configs}
+    tokens = _listener.set(listener), _routed_configs.set(ids)
     try:
         yield True
     finally:
         _listener.reset(tokens[0])
         _routed_configs.reset(tokens[1])
-        _restore_configs(configs)
+        with _switch_lock:
+            for config in configs:
+                kind, users = _switched_configs.pop(id(config))
+                if users > 1:
+                    _switched_configs[id(config)] = (kind, users - 1)
+                else:
+                    object.__setattr__(config, "__class__", kind)
 
 
 @contextmanager
@@ -317,24 +323,3 @@ def bypass_routing() -> Iterator[None]:
         yield
     finally:
         _routed_configs.reset(token)
-
-
-def _switch_configs(configs: list[Any]) -> None:
-    """Give configurations the context-dependent class, or count one more user of it."""
-    with _switch_lock:
-        for config in configs:
-            kind, holders = _switched_configs.get(id(config), (type(config), 0))
-            _switched_configs[id(config)] = (kind, holders + 1)
-            if not holders:
-                object.__setattr__(config, "__class__", _build_config_class(kind))
-
-
-def _restore_configs(configs: list[Any]) -> None:
-    """Count one user less of each configuration, and restore its class after the last one."""
-    with _switch_lock:
-        for config in configs:
-            kind, holders = _switched_configs.pop(id(config))
-            if holders > 1:
-                _switched_configs[id(config)] = (kind, holders - 1)
-            else:
-                object.__setattr__(config, "__class__", kind)

@@ -28,7 +28,6 @@ from whence.tracing.structure import (
     METHODS_WITHOUT_ATTENTION,
     EmbeddingLookup,
     EncoderDecoder,
-    split_encoder_decoder,
 )
 from whence.tracing.tape import Tape, hook_modules
 
@@ -286,26 +285,10 @@ def check_finite_and_read(logits: Tensor, read: Tensor | None) -> tuple[bool, bo
     return bool(fine), not all(seeing)
 
 
-def select_sum_dtype(logits: Tensor) -> torch.dtype:
-    """Return the dtype for sums over tokens: float32 at least, whatever the model's dtype."""
-    return torch.promote_types(logits.dtype, torch.float32)
-
-
 @torch.no_grad()
 def _is_causal_layer(layer: AttentionLayer, real: Tensor) -> bool:
     first = torch.zeros(1, dtype=torch.long, device=real.device)
     return real.shape[1] > 1 and bool(layer.weights(first)[..., 1:].eq(0).all())
-
-
-def find_encoder_decoder(
-    model: Any, recorder: ForwardRecorder, batch: Batch
-) -> EncoderDecoder | NotCapturable | None:
-    """Return encoder and decoder layers if the decoder was given its own tokens; else None."""
-    decoder_ids = batch.inputs.get("decoder_input_ids")
-    if decoder_ids is None:
-        return None
-    targets = decoder_ids.shape[1]
-    return split_encoder_decoder(model, recorder.layers, batch.real.shape[1] - targets, targets)
 
 
 def explain_refusal(
