@@ -22,8 +22,8 @@ from whence.render.html import (
 )
 from whence.render.terminal import TerminalWriter, render_fact_list, render_rows
 from whence.render.text import format_drawn_sample, sanitise_html, sanitise_text
-from whence.studies.audit.report import AUDIT_PAGE_STYLE, render_wide_table
-from whence.studies.audit.report import AUDIT_STYLE as SECTIONS
+from whence.studies.audit.former_report import AUDIT_PAGE_STYLE, render_wide_table
+from whence.studies.audit.former_report import AUDIT_STYLE as SECTIONS
 
 
 def describe_comparison(payload: Mapping[str, Any]) -> str:
