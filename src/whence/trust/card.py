@@ -6,12 +6,12 @@ further one, for every way of removing tokens.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from whence.core.errors import BadParameter, CannotRead
 from whence.core.files import read_json, write_text
+from whence.core.progress import ProgressCounter
 from whence.core.types import PassCount
 from whence.data.removal import Removal, count_passes_per_removal
 from whence.metrics._trial import Trial
@@ -84,28 +84,6 @@ class Trust(Result):
 # the same.
 _FIRST_BUDGET, _FURTHER_BUDGET = 2000, 1000
 
-Progress = Callable[[int, int], None]
-
-
-@dataclass
-class TrustProgress:
-    """Counts forward passes, and calls `progress`."""
-
-    progress: Progress | None
-    total: int = 0
-    done: int = 0
-
-    def expect(self, units: int) -> None:
-        """Set the number of remaining forward passes to a better estimate."""
-        self.total = self.done + units
-        self.add(0)
-
-    def add(self, units: int) -> None:
-        """Add finished forward passes."""
-        self.done += units
-        if self.progress is not None:
-            self.progress(min(self.done, self.total), self.total)
-
 
 def assess(
     trial: Trial,
@@ -117,7 +95,7 @@ def assess(
     removals: Sequence[Removal],
     unit: str,
     budget: int | None,
-    meter: TrustProgress,
+    meter: ProgressCounter,
 ) -> Trust:
     """Test every explanation of a trial and return the trust card.
 
