@@ -40,14 +40,14 @@ BUDGETS = {
     "methods": (1_750, 1_500),
     "metrics": (2_220, 1_800),
     "models": (2_020, 1_050),
-    "render": (4_450, 1_800),
+    "render": (4_250, 1_800),
     "runs": (8_800, 3_450),
     "stats": (950, 700),
     "studies/audit": (5_600, 3_350),
     "studies/compare": (3_000, 1_500),
     "studies/evaluation": (3_400, 1_650),
     "studies/training": (1_330, 850),
-    "tracing": (6_400, 4_200),
+    "tracing": (6_050, 4_200),
     "trust": (1_880, 850),
 }
 MOST_FILES = 280

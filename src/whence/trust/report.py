@@ -17,24 +17,22 @@ from rich.text import Text
 
 from whence.render.colour import IMAGE_SCALE_NOTE as PICTURE_SCALE
 from whence.render.colour import TEXT_SCALE_NOTE, compute_shades
-from whence.render.html import (
+from whence.render.former import IMAGE_STYLE as PICTURE_STYLE
+from whence.render.former import (
+    can_show_images,
+    render_image_map,
+    render_image_maps,
     render_notebook_cell,
     render_page,
+    render_patch_grid,
+    render_patch_table,
     render_provenance,
     render_text_strips,
     render_token_table,
     render_word_table,
+    tint_words,
 )
-from whence.render.image_maps import IMAGE_STYLE as PICTURE_STYLE
-from whence.render.image_maps import (
-    can_show_images,
-    render_image_map,
-    render_image_maps,
-    render_patch_grid,
-    render_patch_table,
-)
-from whence.render.image_maps import render_colour_key as colours
-from whence.render.terminal import tint_words
+from whence.render.former import render_colour_key as colours
 from whence.render.text import describe_prediction, format_input_warnings, sanitise_text
 from whence.trust.trust_rules import AXIOM_TESTS, MAIN_TESTS, VERDICT_RULES
 

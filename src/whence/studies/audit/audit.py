@@ -31,9 +31,9 @@ from whence.core.result import RESULT_VERSION, Result
 from whence.data.dataset import Dataset, read_dataset, resolve_label_indices, shuffle_indices
 from whence.data.example import Example
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_explainer import describe_origin
 from whence.explain.explainer import Explainer, load
-from whence.explain.trials import encode_readable
+from whence.explain.inputs import encode_dataset
+from whence.explain.pipeline import describe_origin
 from whence.studies.audit.conclusion import conclude
 from whence.studies.audit.experiments import experiment
 from whence.studies.audit.retrain import Retrainer
@@ -277,10 +277,10 @@ def encode_examples(
         errors.append(error)
         refused[error.code.replace("-", " ")] += 1
 
-    readable, items = encode_readable(
+    readable = encode_dataset(
         [usable[i].given for i in drawn], explainer.loaded, truncate, record_failure
     )
-    encoded = [(drawn[i], item) for i, item in zip(readable, items, strict=True)]
+    encoded = [(drawn[i], item) for i, item in readable.by_number().items()]
     long = [(i, item) for i, item in encoded if _count_content_tokens(item) >= MIN_TOKENS]
     refused["fewer than two tokens"] += len(encoded) - len(long)
     if not long:

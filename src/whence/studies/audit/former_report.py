@@ -26,7 +26,7 @@ from whence.render.charts import (
     render_plot,
     select_heaviest_tokens,
 )
-from whence.render.html import render_notebook_cell, render_page, render_provenance
+from whence.render.former import render_notebook_cell, render_page, render_provenance
 from whence.render.markdown import escape_markdown, format_escaped_table
 from whence.render.terminal import TerminalWriter
 from whence.render.text import format_drawn_sample, sanitise_html

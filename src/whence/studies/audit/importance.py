@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from whence.core.progress import ProgressCounter
 from whence.data.batches import Batch
-from whence.data.removal import DRAWS_PER_REMOVAL, Removal, remove_tokens, resolve_removal
-from whence.data.tokens import EncodedInput
-from whence.explain.batch_explainer import ProgressCounter, run_method, trace_batch
-from whence.explain.batch_policy import BatchPlanner
+from whence.data.removal import Removal, resolve_removal
+from whence.explain.batch_policy import choose_batch_policy, widen_for_variants
+from whence.explain.pipeline import run_method, trace_batch
 from whence.explain.request import resolve_methods
 from whence.metrics._trial import ROUNDINGS
 from whence.stats.rank import level_ties
@@ -55,14 +55,14 @@ def integrated_gradients(subject: AuditSubject, **params: Any) -> list[Numbers]:
     """Return |integrated gradients| of the predicted label's probability for each content token."""
     loaded = subject.loaded
     (request,) = resolve_methods("integrated_gradients", params, loaded.fillers)
-    policy = BatchPlanner(loaded).policy(subject.items, asks=True)
+    policy = choose_batch_policy(loaded, subject.items, variants=True)
 
-    def integrate(numbers: Sequence[int], batch: Batch) -> NDArray[Any]:
+    def integrate(_: Sequence[int], batch: Batch) -> Any:
         trace = trace_batch(loaded, batch, [request], _PREDICTED_LABEL)
-        tally = ProgressCounter(None, batch.items, [request])
-        scores, _, passes, _ = run_method(loaded, request, trace, policy, tally)
-        subject.tick(sum(1 + calls.forward + 2 * calls.backward for calls in passes))
-        return scores
+        counter = ProgressCounter(None)
+        result = run_method(loaded, request, trace=trace, policy=policy, counter=counter)
+        subject.tick(sum(1 + calls.forward + 2 * calls.backward for calls in result.extra))
+        return result.scores
 
     return subject.remember(
         ("integrated_gradients", *sorted(request.params.items())),
@@ -94,12 +94,12 @@ def leave_one_out(subject: AuditSubject, *, remove: Removal | None = None) -> li
 
 def _compute_leave_one_out(subject: AuditSubject, how: Removal) -> list[Numbers]:
     """Query the model with each content token left out; batches are filled across examples."""
-    loaded, planner = subject.loaded, BatchPlanner(subject.loaded)
+    loaded = subject.loaded
     answers = PredictionCache(
         loaded.model,
         pad_id=loaded.pad_id,
         device=loaded.device,
-        policy=planner.variants(subject.policy, subject.items),
+        policy=widen_for_variants(loaded, subject.policy),
         infiller=loaded.infiller,
     )
     distances = [np.full(len(places), np.nan) for places in subject.content]
@@ -113,37 +113,22 @@ def _compute_leave_one_out(subject: AuditSubject, how: Removal) -> list[Numbers]
                 variants.append((number, token))
     for start in range(0, len(variants), _MAX_VARIANTS):
         some = variants[start : start + _MAX_VARIANTS]
-        moved = _measure_distances(subject, how, answers, some)
+        rows = {number: row for row, number in enumerate(dict.fromkeys(n for n, _ in some))}
+        logits, _ = answers.without(
+            [subject.items[number] for number in rows],
+            [rows[number] for number, _ in some],
+            [(int(subject.content[number][token]),) for number, token in some],
+            how,
+            loaded.fillers,
+            subject.tick,
+        )
+        answers.forget()
+        shares = compute_probabilities(logits.double(), loaded.task).mean(1).cpu()
+        base = torch.from_numpy(subject.probabilities)[[number for number, _ in some]]
+        moved = tvd(shares, base.double(), loaded.task).tolist()
         for (number, token), distance in zip(some, moved, strict=True):
             distances[number][token] = distance
     eps = ROUNDINGS * torch.finfo(loaded.dtype).eps
     # Rounding of a logit moves a probability p by about eps · p (1 - p).
     moves = (subject.probabilities * (1 - subject.probabilities)).max(1)
     return [level_ties(row, eps * move) for row, move in zip(distances, moves, strict=True)]
-
-
-def _measure_distances(
-    subject: AuditSubject,
-    how: Removal,
-    answers: PredictionCache,
-    variants: Sequence[tuple[int, int]],
-) -> list[float]:
-    """Query the model without a token, for each of the variants; return the distances of its predictions."""
-    loaded, draws = subject.loaded, 1
-    masked = [
-        (subject.items[number], (int(subject.content[number][token]),))
-        for number, token in variants
-    ]
-    inputs: list[EncodedInput]
-    if how == "draw":
-        assert answers.infill is not None, "without a language model, resolve refuses to draw"
-        draws = DRAWS_PER_REMOVAL
-        inputs = [one for filled in answers.infill(masked, subject.tick) for one in filled]
-    else:
-        inputs = [remove_tokens(item, places, how, loaded.fillers) for item, places in masked]
-    shares = compute_probabilities(answers(inputs, subject.tick).double(), loaded.task).cpu()
-    shares = shares.reshape(len(masked), draws, -1).mean(1)
-    base = torch.from_numpy(subject.probabilities)[[number for number, _ in variants]]
-    answers.forget()
-    moved: list[float] = tvd(shares, base.double(), loaded.task).tolist()
-    return moved

@@ -20,7 +20,7 @@ from whence.core.errors import BadExamples, BadParameter, NoHead, WhenceError
 from whence.data.dataset import resolve_label_indices
 from whence.data.example import Example
 from whence.explain.explainer import Explainer
-from whence.explain.trials import encode_readable
+from whence.explain.inputs import encode_dataset
 from whence.models.load import load_model
 from whence.models.model import LoadedModel
 from whence.models.rnn import AttentiveConfig, initialise_model
@@ -313,17 +313,17 @@ def _encode_training_rows(
 ) -> tuple[list[Example], list[LabelledInput]]:
     """Encode the usable training examples, truncated to the maximum length, with label indices."""
     errors: list[WhenceError] = []
-    numbers, items = encode_readable(
+    readable = encode_dataset(
         [example.given for example in train],
         loaded,
         truncate=True,
         failed=lambda _, __, error: errors.append(error),
     )
-    if not items:
+    if not readable.items:
         raise BadExamples(f"None of the {len(train)} training examples can be used. {errors[-1]}")
-    examples = [train[number] for number in numbers]
+    examples = [train[number] for number in readable.numbers]
     labels = resolve_label_indices(examples, loaded.labels)
-    return examples, [LabelledInput(*row) for row in zip(items, labels, strict=True)]
+    return examples, [LabelledInput(*row) for row in zip(readable.items, labels, strict=True)]
 
 
 def _load_model(source: Any) -> LoadedModel:

@@ -19,11 +19,13 @@ from whence.core.errors import (
     WhenceError,
     suggest_name,
 )
+from whence.core.progress import Progress
 from whence.data.dataset import Dataset, read_dataset, shuffle_indices
-from whence.explain.batch_explainer import FallbackWarning, Progress, describe_origin
+from whence.explain.examine import FallbackWarning
 from whence.explain.explainer import Explainer, load
 from whence.explain.explanation import Explanation
 from whence.explain.inside import Inside
+from whence.explain.pipeline import describe_origin
 from whence.explain.request import DEFAULT_OF_MODEL, resolve_methods
 from whence.flow.graph import (
     Direction,

@@ -23,17 +23,16 @@ from whence.core.errors import (
     NotFinite,
     WhenceError,
 )
+from whence.core.progress import Progress
 from whence.core.types import Prediction, Task
 from whence.data.dataset import Dataset, find_label_indices, read_dataset, shuffle_indices
 from whence.data.example import Example, StoredImage
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_explainer import Progress
 from whence.explain.explainer import Explainer
 from whence.explain.explanation import Explanation
+from whence.explain.inputs import InputFailureCallback, encode_dataset
 from whence.explain.inside import Inside
 from whence.explain.request import resolve_methods
-from whence.explain.tasks import InputFailureCallback
-from whence.explain.trials import encode_readable
 from whence.flow.heads import POSITION_KINDS, compute_head_entropy, find_open_keys
 from whence.flow.heads import compute_head_habits as sorted_by_kind
 from whence.stats.intervals import (
@@ -233,13 +232,13 @@ class DatasetInputs:
         numbers = sorted(self.numbers, key=lambda i: (-_count_characters(self.examples[i]), i))
         for start in range(0, len(numbers), _GROUP_SIZE):
             here = numbers[start : start + _GROUP_SIZE]
-            places, items = encode_readable(
+            readable = encode_dataset(
                 [self.examples[i].given for i in here],
                 self.explainer.loaded,
                 True,
                 self._record_failures(here),
             )
-            own = [here[place] for place in places]
+            items, own = readable.items, [here[place] for place in readable.numbers]
             self.used += len(own)
             self._cut += [i for i, item in zip(own, items, strict=True) if item.source.dropped]
             if own:

@@ -31,10 +31,11 @@ from whence.data.batches import BatchRules, collate, plan_batches
 from whence.data.dataset import Dataset
 from whence.data.example import Example
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_explainer import strip_method_name
+from whence.explain.examine import strip_method_name
 from whence.explain.explainer import Explainer
 from whence.explain.explanation import Explanation
-from whence.explain.trials import encode_readable
+from whence.explain.explanations import Explanations
+from whence.explain.inputs import encode_dataset
 from whence.flow.graph import (
     SEGMENT_PAIRS,
     EdgeQuery,
@@ -610,7 +611,7 @@ def _encode_for_both(
     texts = [example.given for example in examples]
     names = (models[0].loaded.name, models[1].loaded.name)
     encoded = [
-        dict(zip(*encode_readable(texts, model.loaded, truncate, record_failure), strict=True))
+        encode_dataset(texts, model.loaded, truncate, record_failure).by_number()
         for model in models
     ]
     numbers = [number for number in encoded[0] if number in encoded[1]]
@@ -733,7 +734,9 @@ def _explain_inputs(
     """Explain some inputs; if that fails, one by one."""
     target = None if explainer.loaded.task == "regression" else index
     try:
-        return list(explainer.explain(texts, method=method, target=target, truncate=truncate))
+        explanations = explainer.explain(texts, method=method, target=target, truncate=truncate)
+        assert isinstance(explanations, Explanations)
+        return list(explanations.flatten())
     except WhenceError as error:
         failures.append(str(strip_method_name(error)))
         if len(texts) == 1:

@@ -14,13 +14,14 @@ from rich.text import Text
 from whence.render.charts import PLOT_WIDTH, render_plot, render_svg, render_text
 from whence.render.colour import compute_shade_colour, compute_shades
 from whence.render.document import choose_decimals, format_interval
-from whence.render.html import (
+from whence.render.former import (
     render_notebook_cell,
     render_page,
     render_provenance,
+    render_rows,
     render_text_strips,
 )
-from whence.render.terminal import TerminalWriter, render_fact_list, render_rows
+from whence.render.terminal import TerminalWriter, render_fact_list
 from whence.render.text import format_drawn_sample, sanitise_html, sanitise_text
 from whence.studies.audit.former_report import AUDIT_PAGE_STYLE, render_wide_table
 from whence.studies.audit.former_report import AUDIT_STYLE as SECTIONS
