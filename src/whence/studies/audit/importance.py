@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from whence.core.progress import ProgressCounter
 from whence.data.batches import Batch
 from whence.data.removal import Removal, resolve_removal
-from whence.explain.batch_policy import choose_batch_policy, widen_for_variants
+from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.pipeline import run_method, trace_batch
 from whence.explain.request import resolve_methods
-from whence.metrics._trial import ROUNDINGS
+from whence.metrics._requests import ROUNDINGS
 from whence.stats.rank import level_ties
 from whence.studies.audit.attention_variants import tvd
 from whence.studies.audit.subject import AuditSubject, Numbers
@@ -99,7 +99,7 @@ def _compute_leave_one_out(subject: AuditSubject, how: Removal) -> list[Numbers]
         loaded.model,
         pad_id=loaded.pad_id,
         device=loaded.device,
-        policy=widen_for_variants(loaded, subject.policy),
+        policy=subject.policy,
         infiller=loaded.infiller,
     )
     distances = [np.full(len(places), np.nan) for places in subject.content]
