@@ -11,7 +11,6 @@ from whence.render.charts import sketch_plot
 from whence.render.colour import (
     format_target,
     format_word_note,
-    get_colour_scale,
     select_strongest_patches,
     sum_payload_segments,
 )
@@ -104,14 +103,15 @@ def _format_block(block: Block) -> Iterator[str]:
 def align_columns(rows: Sequence[Sequence[Cell]]) -> list[str]:
     """Return rows as indented lines with aligned columns; an empty row of heads is left out."""
     texts = [[to_line(cell.plain) for cell in row] for row in rows]
+    sides = [cell.align for cell in rows[1]]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     return [
         "  "
         + "  ".join(
-            f"{text:>{width}}" if cell.align == "right" else f"{text:<{width}}"
-            for text, cell, width in zip(line, row, widths, strict=True)
+            f"{text:>{width}}" if side == "right" else f"{text:<{width}}"
+            for text, side, width in zip(line, sides, widths, strict=True)
         ).rstrip()
-        for line, row in zip(texts, rows, strict=True)
+        for line in texts
         if any(line)
     ]
 
@@ -252,26 +252,6 @@ def format_input_warnings(payload: Mapping[str, Any]) -> str:
     warnings = [f"The {where} {dropped} tokens did not fit and were cut off."] if dropped else []
     warnings += [sanitise_text(warning["message"]) for warning in payload.get("warnings", ())]
     return " ".join(warnings)
-
-
-def format_explanation_text(payload: Mapping[str, Any], top: int = 10) -> str:
-    """Return a payload as plain text."""
-    lines = [f"{sanitise_text(payload['model']['name'])}: {describe_prediction(payload)}"]
-    if note := format_input_warnings(payload):
-        lines.append(note)
-    for explanation in payload["explanations"]:
-        scale = get_colour_scale(explanation, "patch" if payload.get("picture") else "word")
-        method, target = (
-            sanitise_text(explanation["method"]),
-            sanitise_text(format_target(payload["target"])),
-        )
-        lines.append(f"{method} for {target}{format_unit(explanation)}:")
-        words = select_top_features(payload, explanation, top)
-        width = max((len(word) for word, _ in words), default=0)
-        lines += [f"  {word:<{width}}  {score:+.3g}" for word, score in words]
-        lines += [f"  ({scale['note']})"] if scale["note"] else []
-        lines += [f"  ({note})" for note in list_explanation_notes(payload, explanation)]
-    return "\n".join(lines)
 
 
 _COLUMN_ROLES = (("text", "texts"), ("pair", "second texts"), ("label", "labels"))
