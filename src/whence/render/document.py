@@ -256,27 +256,33 @@ def drop_empty(blocks: Sequence[Block]) -> list[Block]:
     return kept
 
 
-def flatten(blocks: Sequence[Block]) -> list[Block]:
-    """Return blocks one below the other: columns without their frame, and for details what stands instead."""
+def flatten(blocks: Sequence[Block], *, columns: bool = False) -> list[Block]:
+    """Return blocks one below the other, for details what stands instead; columns stay if they are wanted."""
     flat: list[Block] = []
     for block in drop_empty(blocks):
-        if isinstance(block, Columns | Details):
-            flat += flatten(block.blocks if isinstance(block, Columns) else block.instead)
-        elif isinstance(block, Plot):
-            flat += expand_plot(block)
-        else:
-            flat.append(block)
+        match block:
+            case Details(_, _, instead):
+                flat += flatten(instead, columns=columns)
+            case Columns(inner) if not columns:
+                flat += flatten(inner)
+            case Plot(plot):
+                flat += [block, *flatten(expand_plot(plot), columns=columns)]
+            case _:
+                flat.append(block)
     return flat
 
 
-def expand_plot(block: Plot) -> list[Block]:
-    """Return the blocks of a plot that is made of text or of cells; all others as they are."""
-    match block.plot["kind"]:
+def expand_plot(plot: JsonObject) -> list[Block]:
+    """Return the blocks of a plot that are text or table: all of attention and of a matrix, the points of a curve."""
+    match plot["kind"]:
         case "attention":
-            return list(_expand_attention(block.plot))
+            return list(_expand_attention(plot))
         case "matrix":
-            return _expand_matrix(block.plot)
-    return [block]
+            return _expand_matrix(plot)
+        case "curve":
+            points = [(p["name"], f"{p['x']:.4g}", f"{p['y']:.4g}") for p in plot["points"]]
+            return [Details("All points", [Table(("point", plot["x"], plot["y"]), points)])]
+    return []
 
 
 def _expand_attention(plot: JsonObject) -> Iterator[Block]:

@@ -16,7 +16,6 @@ from whence.render.document import (
     Cell,
     Code,
     Columns,
-    Details,
     Document,
     FactList,
     Heading,
@@ -24,7 +23,7 @@ from whence.render.document import (
     Plot,
     TintedText,
     drop_empty,
-    expand_plot,
+    flatten,
     select_columns,
 )
 from whence.render.document import Table as TableBlock
@@ -60,17 +59,7 @@ class TerminalWriter:
 
     def blocks(self, given: Sequence[Block], width: int, before: Block) -> Iterator[RenderableType]:
         """Yield blocks one below the other, with empty lines where they are needed."""
-        for block in drop_empty(given):
-            match block:
-                case Details(_, _, instead):
-                    inner = drop_empty(instead)
-                    yield from self.blocks(inner, width, before)
-                    before = inner[-1] if inner else before
-                    continue
-                case Plot() if (expanded := expand_plot(block)) != [block]:
-                    yield from self.blocks(expanded, width, before)
-                    before = block
-                    continue
+        for block in flatten(given, columns=True):
             own = list(self._render_block(block, width))
             if own and needs_gap(before, block):
                 yield Text()

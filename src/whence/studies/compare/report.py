@@ -11,7 +11,6 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.text import Text
 
-from whence.render.charts import PLOT_WIDTH, render_plot, render_svg, render_text
 from whence.render.colour import compute_shade_colour, compute_shades
 from whence.render.document import choose_decimals, format_interval
 from whence.render.former import (
@@ -21,6 +20,7 @@ from whence.render.former import (
     render_rows,
     render_text_strips,
 )
+from whence.render.former_charts import PLOT_WIDTH, render_plot, render_svg, render_text
 from whence.render.terminal import TerminalWriter, render_fact_list
 from whence.render.text import format_drawn_sample, sanitise_html, sanitise_text
 from whence.studies.audit.report import AUDIT_PAGE_STYLE, render_wide_table
