@@ -12,7 +12,7 @@ from tests import zoo
 from tests.unit.small_tokenizers import byte_level, wordpiece
 from whence.explain.explanation import Explanation
 from whence.explain.report import build_document
-from whence.metrics._trial import OtherClass
+from whence.metrics._requests import OtherClass
 from whence.runs.results import Run
 
 TEXT = "an unfathomably cringeworthy but wonderful film"

@@ -34,7 +34,7 @@ from whence.explain.explanation import Explanation
 from whence.explain.inside import Inside
 from whence.explain.report import build_document
 from whence.render.colour import merge_payloads
-from whence.studies.compare.report import render_input_comparison_fragment
+from whence.studies.compare.report import build_input_document
 
 if TYPE_CHECKING:
     from whence.app.workbench import Workbench
@@ -234,7 +234,7 @@ class NotebookSession:
             method = next(iter(a.given), None) or b.explainer().default_method()
             fields = self._input.model_dump(include={"text", "pair", "target"})
             request = {**fields, "a": a.id, "b": b.id, "method": method}
-            return render_input_comparison_fragment(self.answer("compare", request))
+            return build_input_document(self.answer("compare", request)).to_html(fragment=True)
         return (
             None if self.payload is None else build_document([self.payload]).to_html(fragment=True)
         )

@@ -20,7 +20,7 @@ from whence.tracing.batch_probe import probe_batch_capacity
 _CPU_SIZE, _CPU_CELLS = 64, 1024
 _DEVICE_SIZE, _DEVICE_CELLS = 512, 65536
 # An accelerator takes more variants that are only run forward: no activations are kept.
-_DEVICE_VARIANTS, _DEVICE_VARIANT_CELLS = 2048, 262144
+_DEVICE_VARIANT_CELLS = 262144
 # A CPU's bound is looked at only where it is more than this: most models and texts are far below.
 _ALWAYS_FREE = 1 << 30
 _SHARE = 0.5  # of the free memory, as other programs need some
@@ -44,11 +44,17 @@ def choose_batch_policy(
     """
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
         raise BadParameter(f"batch_size must be a whole number, at least 1. Got {size!r}.")
+    on_cpu = loaded.device.type == "cpu"
+    cells = _count_cells(loaded, items, splits)
+    variant_cells = cells if on_cpu else _DEVICE_VARIANT_CELLS
+    if size is not None:
+        variant_cells = min(variant_cells, size * max(map(len, items), default=1))
     policy = BatchRules(
-        size or (_CPU_SIZE if loaded.device.type == "cpu" else _DEVICE_SIZE),
-        _count_cells(loaded, items, splits),
+        size or (_CPU_SIZE if on_cpu else _DEVICE_SIZE),
+        cells,
         mixed=False,
         anchors=loaded.anchors,
+        variants=variant_cells,
     )
     # Image models are trained on batches of images of one size, so these need no probe.
     sure = loaded.modality == "picture" and len({len(item) for item in items}) <= 1
@@ -64,15 +70,6 @@ def choose_batch_policy(
     return replace(
         policy, size=1 if capacity == "single" else policy.size, mixed=capacity == "mixed"
     )
-
-
-def widen_for_variants(
-    loaded: LoadedModel, policy: BatchRules, most: int | None = None
-) -> BatchRules:
-    """Return the rules for variants that are only run forward, at most `most` at a time."""
-    if policy.size > 1 and loaded.device.type != "cpu":
-        policy = replace(policy, size=_DEVICE_VARIANTS, cells=_DEVICE_VARIANT_CELLS)
-    return policy if most is None else replace(policy, size=min(policy.size, most))
 
 
 def _count_cells(loaded: LoadedModel, items: Sequence[EncodedInput], splits: bool) -> int:

@@ -97,7 +97,7 @@ class Panel:
 
     def __init__(
         self, across: tuple[float, float], up: tuple[float, float], *, left: float = 54,
-        right: float = 12, top: float = 16, floor: float = 166, below: float = 44,
+        right: float = 18, top: float = 16, floor: float = 166, below: float = 44,
     ) -> None:  # fmt: skip
         self.x = AxisScale(*across, left, WIDTH - right)
         self.y = AxisScale(*up, floor, top)

@@ -55,6 +55,7 @@ from whence.runs.store import (
 from whence.stats.intervals import (
     Array,
     Interval,
+    adjust_holm,
     bootstrap_columns,
     clopper_pearson_interval,
     count_needed_examples,
@@ -76,7 +77,6 @@ from whence.studies.evaluation.statistics import (
     LEVEL,
     AgreementScores,
     bootstrap_seconds_per_example,
-    correct_p_values,
     interval_to_dict,
 )
 
@@ -723,11 +723,11 @@ def _compute_gains(pairs: PairedRuns, methods: Sequence[str]) -> tuple[list[dict
             for (_, measure), own in zip(rows, columns, strict=True)
         ]
     )
-    p_values = correct_p_values(
+    p_values = adjust_holm(
         sign_flip_columns(apart, _COMPARISON_SEED_KEY, max(10_000, 100 * len(rows)))
     )
     counts = (~np.isnan(apart)).sum(0)
-    least = correct_p_values([smallest_p_value(int(n)) if n else None for n in counts])
+    least = adjust_holm([smallest_p_value(int(n)) if n else None for n in counts])
     gains = bootstrap_columns(apart, _COMPARISON_SEED_KEY)
     entries = []
     for place, ((name, measure), own) in enumerate(zip(rows, columns, strict=True)):
