@@ -289,7 +289,8 @@ def _expand_attention(plot: JsonObject) -> Iterator[Block]:
     """Yield the text of each example, tinted by each row of attention, and the weights as a table."""
     examples = [one for one in plot["examples"] if one["tokens"] and one["rows"]]
     yield Heading(plot["title"] if examples else "")
-    yield Paragraph(ATTENTION_LEGEND if examples else "", "dim")
+    # Only a page has colours to explain.
+    yield Details("", [Paragraph(ATTENTION_LEGEND if examples else "", "dim")])
     for example in examples:
         largest = max((w for row in example["rows"] for w in row["weights"]), default=0.0) or 1.0
         share = example.get("probability")

@@ -110,7 +110,7 @@ STYLE = """
 .whence * { box-sizing: border-box; }
 .whence section { background: var(--paper); border: 1px solid var(--rule); border-radius: 10px; padding: 1.1rem 1.3rem;
   margin: 0 0 1.2rem; }
-.whence :is(p, dd, li, h2, h3, summary, figcaption) { overflow-wrap: anywhere; }
+.whence :is(p, dt, dd, li, h2, h3, summary, figcaption) { overflow-wrap: anywhere; }
 .whence h1 { font-size: 1.35rem; margin: 0 0 1rem; }
 .whence h2 { font-size: 1.25rem; line-height: 1.35; margin: 0 0 .3rem; text-wrap: balance; }
 .whence h3 { font-size: 1rem; margin: 1.2rem 0 .1rem; }
@@ -122,7 +122,7 @@ STYLE = """
 .whence ul { margin: .4rem 0; padding-left: 1.2rem; }
 .whence nav ul { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; list-style: none; padding: 0; font-size: .92rem; }
 .whence a { color: var(--own); }
-.whence dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .1rem 1.1rem; margin: .6rem 0;
+.whence dl { display: grid; grid-template-columns: fit-content(14rem) minmax(0, 1fr); gap: .1rem 1.1rem; margin: .6rem 0;
   font-size: .92rem; }
 .whence dt { color: var(--dim); } .whence dd { margin: 0; }
 .whence .strip { font-size: 1.12rem; line-height: 2.05; margin: .35rem 0; white-space: pre-wrap; overflow-wrap: anywhere; }
@@ -221,7 +221,7 @@ _PAGE = """<!doctype html>
 def write_page(document: Document) -> str:
     """Return a document as an HTML page that opens from disk with no network."""
     sections = document.list_sections()
-    places = {section.title: f"section-{n}" for n, section in enumerate(sections, 1)}
+    places = {one.title: f"section-{n}" for n, one in enumerate(sections, 1) if one.title}
     body = "\n".join(_render_section(section, places) for section in sections)
     if document.contents:
         links = "".join(

@@ -91,7 +91,7 @@ class TerminalWriter:
                 yield from [self(to_line(legend), "dim")] if legend else []
             case Plot(plot):
                 for row in sketch_plot(plot, width, ascii_only=self._ascii_only):
-                    yield Text(row, no_wrap=True, overflow="ellipsis")
+                    yield Text(sanitise_text(row), no_wrap=True, overflow="crop")
             case Columns(inner):
                 yield from self._render_columns(drop_empty(inner), width)
             case Code(text):

@@ -51,9 +51,9 @@ from whence.render.text import (
     select_top_features,
 )
 from whence.studies.audit.conclusion import to_one_line
-from whence.studies.audit.report import AUDIT_PAGE_STYLE as AUDIT_PAGE
-from whence.studies.audit.report import AUDIT_STYLE as AUDIT
-from whence.studies.audit.report import (
+from whence.studies.audit.former_report import AUDIT_PAGE_STYLE as AUDIT_PAGE
+from whence.studies.audit.former_report import AUDIT_STYLE as AUDIT
+from whence.studies.audit.former_report import (
     EXPERIMENT_HEADS,
     SKETCH_ASCII,
     SKETCH_LINES,
@@ -62,10 +62,10 @@ from whence.studies.audit.report import (
     format_plot_sketch,
     render_wide_table,
 )
-from whence.studies.audit.report import format_audit_markdown as audit_markdown
-from whence.studies.audit.report import format_audit_text as audit_text
-from whence.studies.audit.report import render_audit_sections as audit_sections
-from whence.studies.audit.report import render_audit_terminal as audit
+from whence.studies.audit.former_report import format_audit_markdown as audit_markdown
+from whence.studies.audit.former_report import format_audit_text as audit_text
+from whence.studies.audit.former_report import render_audit_sections as audit_sections
+from whence.studies.audit.former_report import render_audit_terminal as audit
 from whence.studies.evaluation.report import (
     ARROWS,
     COST_HEADS,
