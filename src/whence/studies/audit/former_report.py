@@ -15,9 +15,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from whence.render.charts import PLOT_STYLE as PLOTS
-from whence.render.charts import PLOT_STYLE_DARK as PLOTS_IN_THE_DARK
-from whence.render.charts import (
+from whence.render.former_charts import PLOT_STYLE as PLOTS
+from whence.render.former_charts import PLOT_STYLE_DARK as PLOTS_IN_THE_DARK
+from whence.render.former_charts import (
     AxisScale,
     compute_axis_bounds,
     compute_quartiles,
