@@ -12,11 +12,21 @@ from html import escape
 from itertools import pairwise
 from math import ceil, floor, isfinite, log10
 from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from whence.render.document import Track
+from whence.render.document import (
+    Block,
+    Cell,
+    Details,
+    Heading,
+    Paragraph,
+    Table,
+    Tint,
+    TintedText,
+    Track,
+)
 
 PlotData = Mapping[str, Any]
 Point = tuple[float, float]
@@ -186,86 +196,6 @@ class Panel:
 
 def _format_title(title: str) -> str:
     return f"<title>{escape(title)}</title>" if title else ""
-
-
-def _draw_bars(plot: PlotData) -> Iterator[str]:
-    """Yield a bar chart; the name of a bar stands above it, because a phone has no space beside it."""
-    bars = plot["bars"]
-    ends = [
-        bar[end] for bar in bars for end in ("value", "low", "high") if bar.get(end) is not None
-    ]
-    if not ends:
-        return
-    ends += [0.0] if plot.get("threshold") is None else [0.0, plot["threshold"]]
-    room = 0.05 * (max(ends) - min(ends)) or 1.0
-    across = (min(ends) - room * (min(ends) < 0), max(ends) + room)
-    panel = Panel(
-        across, (len(bars), 0), left=16, right=10, top=18, floor=22 + 36 * len(bars), below=38
-    )
-    panel.x_axis(plot["y"])
-    panel.upright(0, "grid")
-    for row, bar in enumerate(bars):
-        known = bar.get("value") is not None
-        value = f"{bar['value']:.3g}" if known else "not known"
-        panel.text(19, panel.y.at(row) + 14, f"{shorten_label(bar['name'], 30)}: {value}")
-        if not known:
-            continue
-        panel.rect(0, row + 0.5, bar["value"], row + 0.88, "column", _describe_bar(bar))
-        if bar.get("low") is not None and bar.get("high") is not None:
-            panel.reach(bar["low"], bar["high"], row + 0.69, 0.11)
-    panel.threshold(plot.get("threshold"))
-    yield panel.svg(plot["title"], f"{plot['y']}: {'; '.join(map(_describe_bar, bars))}")
-
-
-def _describe_bar(bar: PlotData) -> str:
-    if bar.get("value") is None:
-        return f"{bar['name']}: not known"
-    text = f"{bar['name']}: {bar['value']:.3g}"
-    if bar.get("low") is None or bar.get("high") is None:
-        return text
-    return f"{text} [{bar['low']:.3g}, {bar['high']:.3g}]"
-
-
-def _draw_curve(plot: PlotData) -> Iterator[str]:
-    """Yield a curve through named points; names that would overlap are in the table of points."""
-    points, floor = plot["points"], plot.get("floor") or {}
-    if not points:
-        return
-    bounds = [
-        compute_axis_bounds([p[axis] for p in (*points, floor) if p.get(axis) is not None])
-        for axis in ("x", "y")
-    ]
-    panel = Panel(bounds[0], bounds[1], left=60, floor=196)
-    panel.y_axis(plot["y"])
-    panel.x_axis(plot["x"])
-    name = shorten_label(floor.get("name") or "floor", 34)
-    if floor.get("x") is not None:
-        panel.threshold(floor["x"], name)
-    elif floor.get("y") is not None:
-        panel.line(panel.x.low, floor["y"], panel.x.high, floor["y"], "threshold")
-        panel.text(panel.x.end - 2, panel.y.at(floor["y"]) - 5, name, "end", "threshold")
-    panel.shape([(p["x"], p["y"]) for p in points], "own")
-    spans = list[tuple[float, float, float]]()
-    for point in points:
-        panel.dot(point["x"], point["y"], describe_point(point))
-        x, y, text = (
-            panel.x.at(point["x"]),
-            panel.y.at(point["y"]),
-            shorten_label(point["name"], 16),
-        )
-        wide = _LETTER_WIDTH * len(text)
-        start = x + 7 if x + 7 + wide < WIDTH else x - 7 - wide
-        free = all(abs(y - b) > 12 or start > end or start + wide < a for a, end, b in spans)
-        if free and start > panel.x.start:
-            spans.append((start, start + wide, y))
-            panel.text(start, y - 6, text)
-    desc = "; ".join(map(describe_point, points))
-    yield panel.svg(plot["title"], f"{plot['y']} over {plot['x']}. {desc}")
-
-
-def describe_point(point: PlotData) -> str:
-    """Return the name and the values of a point of a curve."""
-    return f"{point['name']}: {point['x']:.3g}, {point['y']:.3g}"
 
 
 def _draw_band(plot: PlotData) -> Iterator[str]:
@@ -518,9 +448,32 @@ def _draw_dot_panel(plot: PlotData) -> list[str]:
     return panel.parts
 
 
+def _draw_curve(plot: PlotData) -> Iterator[str]:
+    """Yield a curve through named points, which the table of points and their tooltips name."""
+    points, floor = plot["points"], plot.get("floor") or {}
+    if not points:
+        return
+    across, up = (
+        compute_axis_bounds([p[axis] for p in (*points, floor) if p.get(axis) is not None])
+        for axis in ("x", "y")
+    )
+    panel = Panel(across, up, left=60, floor=196)
+    panel.y_axis(plot["y"])
+    panel.x_axis(plot["x"])
+    name = shorten_label(floor.get("name") or "floor", 34)
+    if floor.get("y") is not None:
+        panel.line(*across[:1], floor["y"], across[1], floor["y"], "threshold")
+        panel.text(panel.x.end - 2, panel.y.at(floor["y"]) - 5, name, "end", "threshold")
+    panel.threshold(floor.get("x"), name)
+    panel.shape([(p["x"], p["y"]) for p in points], "own")
+    said = [f"{point['name']}: {point['x']:.3g}, {point['y']:.3g}" for point in points]
+    for point, text in zip(points, said, strict=True):
+        panel.dot(point["x"], point["y"], text)
+    yield panel.svg(plot["title"], f"{plot['y']} over {plot['x']}. {'; '.join(said)}")
+
+
 _DRAWINGS = {
     "band": _draw_band,
-    "bars": _draw_bars,
     "curve": _draw_curve,
     "effect": _draw_effect,
     "histogram": _draw_histograms,
@@ -529,167 +482,169 @@ _DRAWINGS = {
 
 
 def render_plot(plot: PlotData) -> str:
-    """Return a plot as an HTML figure, or an empty string if it has no data to draw."""
+    """Return a plot as an HTML figure, or an empty string if there is nothing to draw."""
     if plot["kind"] == "dots":
         return f'<div class="wide">{draw_dots(plot)}</div>' if plot["panels"] else ""
     panels = list(_DRAWINGS[plot["kind"]](plot)) if plot["kind"] in _DRAWINGS else []
-    if not panels:
-        return ""
     first, rest = panels[:_MAX_PANELS], panels[_MAX_PANELS:]
     body = f'<div class="columns">{"".join(first)}</div>'
     if rest:
         more = f'<div class="columns">{"".join(rest)}</div>'
         body += f"<details><summary>{len(rest)} more</summary>{more}</details>"
-    return f"<figure><figcaption>{escape(plot['title'])}</figcaption>{body}</figure>"
+    caption = f"<figcaption>{escape(plot['title'])}</figcaption>"
+    return f"<figure>{caption}{body}</figure>" if panels else ""
 
 
-_MAX_SERIES = 4  # series of a sketch; a page has all
-_MAX_SKETCH_WIDTH = 76
-_SKETCH_ROWS = 9  # of a curve: odd, so that there is a middle row to label
+_LEVELS = "▁▂▃▄▅▆▇█"  # from the smallest count to the largest
+_STRIP_WIDTH = 24  # columns of a histogram in characters
+_SKETCH_ROWS, _SKETCH_WIDTH = 9, 44  # of a curve: odd rows, so that there is a middle one to label
+_TOP_TOKENS = 5  # of an example of attention, where there are no shades
+ATTENTION_LEGEND = "Full colour is the largest weight in any row of the example; pointing at a token shows its weight."
 
 
-class Pen(NamedTuple):
-    """The characters of sketches."""
-
-    levels: str = "▁▂▃▄▅▆▇█"  # from the smallest count to the largest
-    whisker: str = "─"
-    quartiles: str = "━"
-    median: str = "●"
-    mark: str = "▲"
-    band: str = "░"
-    # flat, upright, where a falling line leaves and arrives, where a rising one does
-    line: tuple[str, ...] = (*"━┃┓┗┛┏",)
-    frame: tuple[str, ...] = (*"│└─",)
-
-
-ASCII_PEN = Pen("._-=+*%#", "-", "=", "o", "^", ":", (*"******",), (*"|+-",))
-
-
-def sketch_plot(plot: PlotData, width: int, *, ascii_only: bool = False) -> list[str]:
-    """Return a plot as lines of text at most `width` wide; empty if a sketch would not help."""
-    sketches = {
-        "histogram": _sketch_histogram,
-        "violin": _sketch_violin,
-        "bars": _sketch_bars,
-        "band": _sketch_band,
-    }
-    if plot["kind"] not in sketches:
+def sketch_plot(plot: PlotData, width: int) -> list[str]:
+    """Return a band in characters, at most `width` wide; the other plots have tables (`expand_plot`)."""
+    if plot["kind"] != "band":
         return []
-    pen = ASCII_PEN if ascii_only else Pen()
-    lines = list(sketches[plot["kind"]](plot, min(width, _MAX_SKETCH_WIDTH), pen))
-    more = len(plot.get("series", ())) - _MAX_SERIES
-    lines += [f"  {more} more on the page"] if lines and more > 0 else []
-    return [plot["title"], *lines] if lines else []
-
-
-def _sketch_histogram(plot: PlotData, width: int, pen: Pen) -> Iterator[str]:
-    edges, series = plot["edges"], plot["series"][:_MAX_SERIES]
-    if len(edges) < 2 or not series:
-        return
-    low, high = f"{edges[0]:.3g} ", f" {edges[-1]:.3g}"
-    label = _choose_label_width([row["name"] for row in series], width)
-    columns = max(1, width - 4 - label - len(low) - len(high) - len(", n=12345"))
-    step = -(-len(series[0]["counts"]) // columns)
-    blocks = ""
-    for row in series:
-        counts = row["counts"]
-        sums = [sum(counts[at : at + step]) for at in range(0, len(counts), step)]
-        most, top = max(sums, default=0) or 1, len(pen.levels) - 1
-        levels = [" " if not c else pen.levels[min(top, int(c / most * top + 0.5))] for c in sums]
-        blocks = "".join(levels)
-        yield from _label_sketch(row["name"], label, f"{low}{blocks}{high}, n={row['n']}")
-    value = plot.get("threshold")
-    if value is not None and edges[0] <= value <= edges[-1]:
-        place = int(AxisScale(edges[0], edges[-1], 0, len(blocks) - 1).at(value) + 0.5)
-        yield f"{' ' * (4 + label + len(low) + place)}{pen.mark} {value:.4g}"
-
-
-def _sketch_violin(plot: PlotData, width: int, pen: Pen) -> Iterator[str]:
-    known = [q for row in plot["series"] for group in row["groups"] for q in group["quantiles"]]
-    if not known:
-        return
-    low, high = compute_axis_bounds(known)
-    label = _choose_label_width([g["name"] for row in plot["series"] for g in row["groups"]], width)
-    columns = max(8, width - 4 - label - len(" 0.0000, n=12345"))
-    scale = AxisScale(0.0 if min(known) >= 0 else low, high, 0, columns - 1)
-    for row in plot["series"][:_MAX_SERIES]:
-        yield f"  {row['name']}"
-        for group in row["groups"]:
-            values = group["quantiles"]
-            if not values:
-                continue
-            quartiles, line = compute_quartiles(values), [" "] * columns
-            for start, end, sign in (
-                (values[0], values[-1], pen.whisker),
-                (quartiles[0], quartiles[2], pen.quartiles),
-                (quartiles[1], quartiles[1], pen.median),
-            ):
-                for place in range(round(scale.at(start)), round(scale.at(end)) + 1):
-                    line[place] = sign
-            drawn = f"{''.join(line)} {quartiles[1]:.3g}, n={group['n']}"
-            yield from _label_sketch(group["name"], label, drawn)
-
-
-def _sketch_bars(plot: PlotData, width: int, pen: Pen) -> Iterator[str]:
-    for bar in plot["bars"]:
-        yield f"  {_describe_bar(bar)}"
-
-
-def _sketch_band(plot: PlotData, width: int, pen: Pen) -> Iterator[str]:
-    """Yield the rows of a curve over the band of chance, the highest first."""
     low, high = ends = compute_curve_bounds(plot)
-    labels = [format_tick(value, ends) for value in (high, (low + high) / 2, low)]
-    left = max(map(len, labels)) + 1
-    columns, rows = min(width, 44) - left - 1, _SKETCH_ROWS
-    canvas = [[" "] * columns for _ in range(rows)]
-    levels = [
-        _compute_levels(plot["at"], plot[name], ends, columns) for name in ("low", "high", "values")
-    ]
-    for column, (under, over, _) in enumerate(zip(*levels, strict=True)):
-        for level in range(under, over + 1):
-            canvas[level][column] = pen.band
-    flat, upright, falls, falls_to, rises, rises_to = pen.line
-    canvas[levels[2][0]][0] = flat
-    for column, (before, now) in enumerate(pairwise(levels[2]), start=1):
-        for level in range(min(before, now) + 1, max(before, now)):
-            canvas[level][column] = upright
-        canvas[before][column] = falls if now < before else rises
-        canvas[now][column] = flat if now == before else falls_to if now < before else rises_to
-    edge, corner, floor = pen.frame
-    names = {0: labels[0], rows // 2: labels[1], rows - 1: labels[2]}
-    for row, cells in enumerate(reversed(canvas)):
-        yield f"{names.get(row, ''):>{left - 1}} {edge}{''.join(cells)}"
-    yield " " * left + corner + floor * columns
-    yield " " * left + f"0%{plot['x']:^{columns - 5}}100%"
-    yield f"{flat * 2} {plot['name']}  {pen.band * 2} {plot['band']}"
-    yield f"up: {plot['y']}"
-
-
-def _compute_levels(
-    at: Sequence[float], values: Sequence[float], ends: tuple[float, float], columns: int
-) -> list[int]:
-    """Return the row of each column, counted from the bottom, interpolated between the values."""
-    share = (np.interp(np.linspace(at[0], at[-1], columns), at, values) - ends[0]) / (
-        ends[1] - ends[0]
+    labels = {
+        row: format_tick(value, ends)
+        for row, value in (
+            (_SKETCH_ROWS - 1, high),
+            (_SKETCH_ROWS // 2, (low + high) / 2),
+            (0, low),
+        )
+    }
+    left = max(map(len, labels.values())) + 1
+    columns = min(width, _SKETCH_WIDTH) - left - 1
+    places = np.linspace(plot["at"][0], plot["at"][-1], columns)
+    under, over, line = (
+        np.round(
+            (np.interp(places, plot["at"], plot[name]) - low) / (high - low) * (_SKETCH_ROWS - 1)
+        ).astype(int)
+        for name in ("low", "high", "values")
     )
+    before = np.concatenate([line[:1], line[:-1]])
+    rows = []
+    for row in reversed(range(_SKETCH_ROWS)):
+        cells = np.where((under <= row) & (row <= over), "░", " ")
+        cells[(np.minimum(line, before) <= row) & (row <= np.maximum(line, before))] = "┃"
+        cells[line == row] = "━"
+        rows.append(f"{labels.get(row, ''):>{left - 1}} │{''.join(cells)}")
     return [
-        int(level) for level in np.clip(np.round(share * (_SKETCH_ROWS - 1)), 0, _SKETCH_ROWS - 1)
+        plot["title"],
+        *rows,
+        f"{' ' * left}└{'─' * columns}",
+        f"{' ' * left}0%{plot['x']:^{columns - 5}}100%",
+        f"━━ {plot['name']}  ░░ {plot['band']}",
+        f"up: {plot['y']}",
     ]
 
 
-def _choose_label_width(names: Sequence[str], width: int) -> int:
-    """Return the width of a column of names; 0 if they would take more than a third of the line."""
-    longest = max(map(len, names), default=0)
-    return longest + 2 if 3 * longest <= width else 0
+ATTENTION_LEGEND = "Full colour is the largest weight in any row of the example; pointing at a token shows its weight."
 
 
-def _label_sketch(name: str, label: int, drawn: str) -> Iterator[str]:
-    """Return a sketch with its name before it, or above it if there is no space."""
-    if not label:
-        yield f"    {name}"
-    yield f"    {name if label else '':<{label}}{drawn}"
+_TOP_TOKENS = 5  # of an example of attention, where there are no shades
 
 
-def render_dots(plot: PlotData) -> list[str]:
-    """Return `draw_dots` as a file, as its first and only panel; goes when nobody calls it."""
-    return [draw_dots(plot, as_file=True)]
+def expand_plot(plot: PlotData) -> list[Block]:
+    """Return the blocks of a plot that are text or table, and those that stand for its drawing in characters."""
+    match plot["kind"]:
+        case "attention":
+            return list(_expand_attention(plot))
+        case "matrix" if plot["rows"] and plot["columns"]:
+            return _expand_matrix(plot)
+        case "bars":
+            return [_tabulate_bars(plot)]
+        case "curve":
+            points = [(p["name"], f"{p['x']:.4g}", f"{p['y']:.4g}") for p in plot["points"]]
+            return [Details("All points", [Table(("point", plot["x"], plot["y"]), points)])]
+        case "histogram" if len(plot["edges"]) > 1 and plot["series"]:
+            name = f"{plot['title']}, {plot['edges'][0]:.3g} to {plot['edges'][-1]:.3g}"
+            rows = [(s["name"], _draw_strip(s["counts"]), f"n={s['n']}") for s in plot["series"]]
+            limit = "" if plot.get("threshold") is None else f"threshold {plot['threshold']:.4g}"
+            return [Details("", [], instead=[Table((), rows, name), Paragraph(limit, "dim")])]
+        case "violin":
+            known = [(s["name"], g) for s in plot["series"] for g in s["groups"] if g["quantiles"]]
+            groups = [(name, _describe_group(group)) for name, group in known]
+            return [Details("", [], instead=[Table((), groups, plot["title"])])]
+    return []
+
+
+def _draw_strip(counts: Sequence[float]) -> str:
+    """Return counts as blocks; neighbouring counts are merged to fit the columns."""
+    step = -(-len(counts) // _STRIP_WIDTH)
+    sums = [sum(counts[at : at + step]) for at in range(0, len(counts), step)]
+    most, top = max(sums, default=0) or 1, len(_LEVELS) - 1
+    return "".join("·" if not c else _LEVELS[min(top, int(c / most * top + 0.5))] for c in sums)
+
+
+def _tabulate_bars(plot: PlotData) -> Table:
+    """Return bars as a table of figures, each with a track on a page."""
+    bars, limit = plot["bars"], plot.get("threshold")
+    ends = [b[e] for b in bars for e in ("value", "low", "high") if b.get(e) is not None]
+    ends += [0.0] if limit is None else [0.0, limit]
+    rows = []
+    for bar in bars:
+        value, low, high = (bar.get(end) for end in ("value", "low", "high"))
+        if value is None:
+            rows.append((bar["name"], "not known", Cell("")))
+            continue
+        reach = (value, value) if low is None or high is None else (low, high)
+        text = f"{value:.3g}" if reach == (value, value) else f"{value:.3g} [{low:.3g}, {high:.3g}]"
+        track = Track(value, *reach, (min(ends), max(ends) + (max(ends) == min(ends))), limit)
+        rows.append((bar["name"], text, Cell("", track=track)))
+    note = "" if limit is None else f"threshold {limit:.4g}"
+    return Table(("", plot["y"], note), rows, plot["title"])
+
+
+def _expand_attention(plot: PlotData) -> Iterator[Block]:
+    """Yield the text of each example, tinted by each row of attention, and the weights as a table."""
+    examples = [one for one in plot["examples"] if one["tokens"] and one["rows"]]
+    yield Heading(plot["title"] if examples else "")
+    # Only a page has colours to explain.
+    yield Details("", [Paragraph(ATTENTION_LEGEND if examples else "", "dim")])
+    for example in examples:
+        tokens, rows = example["tokens"], example["rows"]
+        largest = max((w for row in rows for w in row["weights"]), default=0.0) or 1.0
+        share = example.get("probability")
+        said = f"predicted {example['predicted']}"
+        yield Paragraph(said if share is None else f"{said} ({share:.1%})", "strong")
+        for row in rows:
+            pairs = list(zip(row["weights"], tokens, strict=True))
+            pieces = [
+                piece
+                for weight, token in pairs
+                for piece in (Tint(token, min(1.0, weight / largest), f"{weight:.4g}"), Tint(" "))
+            ]
+            name = f"{row['name']} {row['note']}" if row.get("note") else row["name"]
+            most = sorted(pairs, key=lambda pair: -pair[0])[:_TOP_TOKENS]
+            heaviest = ", ".join(f"'{token}' {weight:.2f}" for weight, token in most)
+            yield TintedText(pieces, name, plain=f"{name}: {heaviest}")
+        table = [
+            [token, *(Cell(f"{row['weights'][n]:.4f}", align="right") for row in rows)]
+            for n, token in enumerate(tokens)
+        ]
+        yield Details("All weights", [Table(["token", *(row["name"] for row in rows)], table)])
+
+
+def _expand_matrix(plot: PlotData) -> list[Block]:
+    """Return a matrix as a table of tinted cells; with `brief`, pages show the colours alone."""
+    low, high = plot["range"]
+    # Where values may be negative, zero has no colour; else the lowest has none.
+    least, reach = (0.0, max(abs(low), abs(high))) if low < 0 else (low, high - low)
+    rows = []
+    for name, values in zip(plot["rows"], plot["values"], strict=True):
+        cells = []
+        for column, value in zip(plot["columns"], values, strict=True):
+            if value is None or not isfinite(value):
+                cells.append(Cell("-", "dim", align="right"))
+                continue
+            text = " " if plot.get("brief") else f"{round(value, 2) + 0.0:.2f}"
+            tint = max(-1.0, min(1.0, (value - least) / (reach or 1.0)))
+            title = f"{name}, {column}: {value:.4g}"
+            cells.append(Cell(text, align="right", tint=tint, title=title))
+        rows.append([Cell(str(name)), *cells])
+    table = Table(("", *map(str, plot["columns"])), rows, name=plot["title"])
+    # Colours alone say nothing in characters.
+    return [Details("", [table])] if plot.get("brief") else [table]

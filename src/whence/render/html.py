@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from whence.core.errors import CannotServe
-from whence.render.charts import PLOT_STYLE, draw_track, render_plot
+from whence.render.charts import PLOT_STYLE, draw_track, expand_plot, render_plot
 from whence.render.colour import (
     compute_shade_colour,
 )
@@ -36,7 +36,6 @@ from whence.render.document import (
     Tint,
     TintedText,
     drop_empty,
-    expand_plot,
     to_cell,
 )
 from whence.render.text import (
