@@ -280,7 +280,7 @@ class BatchRepeater:
 
     def _neighbours(self, item: EncodedInput) -> list[EncodedInput]:
         """Return the batch neighbours: the input itself, and half of it where lengths may mix."""
-        if self._policy.size < 2:
+        if self._policy.alone:
             raise _ChangeImpossible("This model takes one input at a time.")
         half = len(item) // 2
         if not self._policy.mixed or not half or self._loaded.anchors:
