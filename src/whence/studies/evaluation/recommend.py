@@ -15,14 +15,12 @@
 With too few examples for any candidate, the recommendation says how many are needed.
 """
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from whence.core.errors import BadParameter, CannotRead, InputError, WhenceError
-from whence.core.files import read_json, write_text
+from whence.core.errors import BadParameter, InputError, WhenceError
+from whence.core.result import RESULT_VERSION, Result
 from whence.data.dataset import read_dataset, shuffle_indices
 from whence.data.example import Example
 from whence.explain.batch_explainer import Progress
@@ -31,15 +29,13 @@ from whence.explain.inputs import encode_inputs
 from whence.explain.request import MethodRequest, resolve_methods
 from whence.methods import method as method_registry
 from whence.metrics import metric as metric_registry
-from whence.render.document import RESULT_VERSION
 from whence.studies.evaluation.evaluate import RANKINGS, evaluate
-from whence.studies.evaluation.evaluation import Evaluation
+from whence.studies.evaluation.evaluation import Evaluation, describe_failure
 from whence.studies.evaluation.measure import MethodTimes, time_methods
-from whence.studies.evaluation.report import describe_failure, describe_too_few
-from whence.studies.evaluation.statistics import LEVEL
+from whence.studies.evaluation.statistics import LEVEL, describe_too_few
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from whence.render.document import Document
 
 BUDGET = 20_000  # forward passes
 TIMING_NOTE = (
@@ -226,77 +222,43 @@ _MAX_NAMED_METHODS = 3  # methods named in a sentence
 _AS_QUICK = 1.25  # times the quickest; two runs of one method differ by as much
 
 
-@dataclass(frozen=True, eq=False)
-class Recommendation:
+class Recommendation(Result):
     """The recommended method, with a sentence that gives the reason, the plan and the evaluation."""
 
-    payload: Mapping[str, Any]
+    kind: ClassVar[str] = "recommendation"
 
     @property
     def sentence(self) -> str:
         """The recommendation and its reason, in one sentence."""
-        return str(self.payload["sentence"])
+        return str(self.data["sentence"])
 
     @property
     def method(self) -> str | None:
         """The method to use; None where none beats random explanations."""
-        name: str | None = self.payload["method"]
+        name: str | None = self.data["method"]
         return name
 
     @property
     def evaluation(self) -> Evaluation:
         """The evaluation that the recommendation is based on."""
-        return Evaluation(self.payload["evaluation"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the documented JSON object."""
-        return dict(self.payload)
-
-    def save(self, path: str | Path) -> Path:
-        """Write the recommendation as JSON."""
-        return write_text(path, json.dumps(self.payload, ensure_ascii=False, indent=1) + "\n")
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Recommendation":
-        """Read a recommendation that `save` wrote."""
-        payload = read_json(path, "recommendation")
-        if not isinstance(payload, dict) or payload.get("kind") != "recommendation":
-            raise CannotRead(
-                f"{str(path)!r} is not a recommendation. Give a file that save() wrote."
-            )
-        Evaluation.from_dict(payload.get("evaluation"))
-        recommendation = cls(payload)
-        try:
-            _ = recommendation.sentence, recommendation.method, recommendation.plan
-        except (KeyError, TypeError) as error:
-            raise CannotRead(
-                f"{str(path)!r} is not a recommendation ({type(error).__name__} {error}). Give one that save() wrote."
-            ) from None
-        return recommendation
+        return Evaluation(self.data["evaluation"])
 
     @property
     def plan(self) -> RecommendationPlan:
         """The plan: tested methods, metrics and examples, and the methods left out."""
-        fields = dict(self.payload["plan"])
+        fields = dict(self.data["plan"])
         for name in ("methods", "metrics", "examples"):
             fields[name] = tuple(fields[name])
         return RecommendationPlan(**fields)
 
-    def __str__(self) -> str:
-        return f"{self.sentence}\n{self.plan}\n\n{self.evaluation}"
+    def document(self) -> "Document":
+        """Return the blocks that every surface shows."""
+        from whence.studies.evaluation.report import build_document
+
+        return build_document(self.data["evaluation"], answer=self.sentence, plan=str(self.plan))
 
     def __repr__(self) -> str:
         return f"<Recommendation {self.method}: {self.sentence}>"
-
-    def __rich__(self) -> "RenderableType":
-        from whence.studies.evaluation.report import render_recommendation
-
-        return render_recommendation(self.sentence, self.payload["evaluation"], str(self.plan))
-
-    def _repr_html_(self) -> str:
-        from whence.studies.evaluation.report import render_evaluation_fragment
-
-        return render_evaluation_fragment(self.payload["evaluation"], self.sentence, str(self.plan))
 
 
 def recommend(
@@ -360,7 +322,7 @@ def apply_rule(
 
     `seconds` is the time of each method alone on one example.
     """
-    n = table.payload["examples"]["explained"]
+    n = table.data["examples"]["explained"]
     candidates = [
         name
         for name in table.methods
@@ -506,9 +468,9 @@ def _describe_no_candidate(table: Evaluation, n: int) -> str:
     ]
     both = " and ".join(DECIDING_METRICS)
     if not tested:
-        only = [cell for cell in table.payload["cells"] if cell["metric"] in DECIDING_METRICS]
+        only = [cell for cell in table.data["cells"] if cell["metric"] in DECIDING_METRICS]
         why = (
-            describe_failure({**table.payload, "cells": only, "agreement": []})
+            describe_failure({**table.data, "cells": only, "agreement": []})
             or "The table says why."
         )
         return f"No method could be tested by both {both} on these {n} examples. {why}"
@@ -519,7 +481,7 @@ def _describe_no_candidate(table: Evaluation, n: int) -> str:
             for m in DECIDING_METRICS
             if (value := table.cell(name, m).value)
         )
-        facts = [row for row in table.payload["metrics"] if row["metric"] in DECIDING_METRICS]
+        facts = [row for row in table.data["metrics"] if row["metric"] in DECIDING_METRICS]
         few = describe_too_few(most, len(tested), max(row["needed"] for row in facts))
         return f"No method can be recommended: {few} Give more examples, or compare fewer methods."
     count = len(table.methods)
