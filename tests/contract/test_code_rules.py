@@ -47,7 +47,7 @@ BUDGETS = {
     "studies/compare": (2_400, 1_500),
     "studies/evaluation": (3_400, 1_650),
     "studies/training": (1_330, 850),
-    "tracing": (6_400, 4_200),
+    "tracing": (6_050, 4_200),
     "trust": (1_880, 850),
 }
 MOST_FILES = 280

@@ -92,7 +92,6 @@ def evaluate(
     device: options.Device = None,
     dtype: options.Dtype = None,
     checkpoint: options.Checkpoint = False,
-    compile: options.Compile = False,
     revision: options.Revision = None,
     truncate: Annotated[
         bool, typer.Option(help="Cut texts that are too long, or count them as not explained.")
@@ -142,7 +141,6 @@ def evaluate(
                 dtype=dtype,
                 revision=revision,
                 checkpoint=checkpoint,
-                compile=compile,
                 **drawing,
             )
         examples = examples if sample is None else examples.draw(sample, seed)
@@ -278,7 +276,6 @@ def recommend(
     device: options.Device = None,
     dtype: options.Dtype = None,
     checkpoint: options.Checkpoint = False,
-    compile: options.Compile = False,
     revision: options.Revision = None,
 ) -> None:
     """Say which method to use on a model: tested on a sample, within a budget that is stated first.
@@ -313,7 +310,6 @@ def recommend(
                 dtype=dtype,
                 revision=revision,
                 checkpoint=checkpoint,
-                compile=compile,
             )
         requests = resolve_methods(methods, params, explainer.fillers, from_text=True)
         limit: dict[str, Any] = {} if budget is None else {"budget": budget}

@@ -84,7 +84,6 @@ def generate_and_explain(
     device: str | None,
     dtype: str | None,
     checkpoint: bool,
-    compile: bool,
     revision: str | None,
     truncate: bool,
     html: Path | None,
@@ -121,7 +120,6 @@ def generate_and_explain(
                 dtype=dtype,
                 revision=revision,
                 checkpoint=checkpoint,
-                compile=compile,
             )
         methods = methods or [explainer.default_method()]
         (request,) = resolve_methods(methods, params, explainer.fillers, from_text=True)
@@ -165,7 +163,6 @@ def explain(
     device: options.Device = None,
     dtype: options.Dtype = None,
     checkpoint: options.Checkpoint = False,
-    compile: options.Compile = False,
     of: options.OutputKind = "logit",
     revision: options.Revision = None,
     truncate: options.Truncate = False,
@@ -209,7 +206,6 @@ def explain(
             device=device,
             dtype=dtype,
             checkpoint=checkpoint,
-            compile=compile,
             revision=revision,
             truncate=truncate,
             html=html,
@@ -233,7 +229,6 @@ def explain(
                 dtype=dtype,
                 revision=revision,
                 checkpoint=checkpoint,
-                compile=compile,
             )
         source, beside = spec.build_arguments(explainer, picture, method, params)
         groups, kind = _explain_targets(
@@ -284,8 +279,10 @@ def _explain_targets(
     choices: list[str | None] = [*dict.fromkeys(targets)] if targets else [None]
     results = [explainer.explain(source, target=target, **how) for target in choices]
     groups = [
-        group for result in results for group in (result if isinstance(result, list) else [result])
+        {explanation.method: explanation for explanation in group}
+        for result in results
+        for group in result.group_by_input()
     ]
     if len(choices) > 1:
         return groups, "targets"
-    return groups, "entities" if isinstance(results[0], list) else None
+    return groups, None if results[0].of_one else "entities"

@@ -95,14 +95,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page that opens offline.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps.")]
 Dtype = Annotated[str | None, typer.Option(help="float64, float32, bfloat16 or float16.")]
-Compile = Annotated[
-    bool,
-    typer.Option(
-        "--compile",
-        help="Compile the model (torch.compile) for methods and tests that run it many times. The first pass takes "
-        "up to minutes, so only long runs gain.",
-    ),
-]
 Checkpoint = Annotated[
     bool,
     typer.Option(

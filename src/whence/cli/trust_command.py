@@ -36,7 +36,6 @@ def trust(
     device: options.Device = None,
     dtype: options.Dtype = None,
     checkpoint: options.Checkpoint = False,
-    compile: options.Compile = False,
     of: options.OutputKind = "logit",
     revision: options.Revision = None,
     truncate: options.Truncate = False,
@@ -77,7 +76,6 @@ def trust(
                 revision=revision,
                 mlm=mlm,
                 checkpoint=checkpoint,
-                compile=compile,
             )
         source, beside = spec.build_arguments(explainer, picture, method, params)
         limit: dict[str, Any] = {} if budget is None else {"budget": budget}

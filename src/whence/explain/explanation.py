@@ -128,8 +128,8 @@ class Explanation:
     """The scores of one input by one method, with target, prediction, tokens and provenance."""
 
     scores: np.ndarray[Any, Any]  # one number per token, special ones included, nothing rescaled
-    tokens: tuple[Token, ...]
-    spans: tuple[Word, ...]
+    tokens: Sequence[Token]
+    spans: Sequence[Word]
     source: InputText
     prediction: Prediction
     target: Target
@@ -148,7 +148,7 @@ class Explanation:
     reading: Readout | None = field(default=None, repr=False)
     columns: tuple[str, ...] | None = field(default=None, repr=False)
     # Warnings about the input, each a code and a sentence.
-    warnings: tuple[tuple[str, str], ...] = ()
+    warnings: Sequence[tuple[str, str]] = ()
     # The requested output scale, for repeats: some methods always measure a probability, and `target` then says so.
     wanted: OutputScale | None = field(default=None, repr=False)
     # How word scores are made from token scores, or the scores measured on whole words.

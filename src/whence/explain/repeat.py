@@ -12,10 +12,11 @@ import numpy as np
 from torch import Tensor
 
 from whence.core.errors import OutOfMemory, WhenceError
+from whence.core.progress import ProgressCounter
 from whence.core.types import OutputScale, PassCount
 from whence.data.batches import Batch, BatchRules, collate
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_explainer import ProgressCounter, run_method, trace_batch
+from whence.explain.pipeline import run_method, trace_batch
 from whence.explain.request import MethodRequest
 from whence.metrics._trial import (
     Beside,
@@ -178,29 +179,30 @@ class BatchRepeater:
                 loaded = replace(self._loaded, checkpoint=runs_again)
                 trace = trace_batch(loaded, batch, methods, spec)
                 ranked = rank_labels(trace.logits, claims[0].item.rest)
-                own = trace.batch.own.cpu().numpy()
                 for claim, best in zip(claims, ranked[:, 0].tolist(), strict=False):
                     claim.predicted[change] = int(best)
                     self._count(claim, 1, max((r.backwards for r in methods), default=0))
                 for request in methods:
                     adds_up = request.words_by(measured=False) == "sum"
                     by_words = claims[0].words is not None and not adds_up
-                    scores, _, extra, words = run_method(
+                    result = run_method(
                         loaded,
                         request,
-                        trace,
-                        self._policy,
-                        ProgressCounter(None, (), ()),
+                        trace=trace,
+                        policy=self._policy,
+                        counter=ProgressCounter(None),
                         words=by_words,
                     )
                     for row, claim in enumerate(claims):
-                        token_scores = scores[row, own[row]].astype(np.float64)
+                        token_scores = result.scores[row].astype(np.float64)
                         if by_words:
                             token_scores = _replace_word_scores(
-                                token_scores, claim, None if words is None else words[row]
+                                token_scores,
+                                claim,
+                                None if result.words is None else result.words[row],
                             )
                         claim.repeats[change, request.name] = token_scores
-                        self._count(claim, extra[row].forward, extra[row].backward)
+                        self._count(claim, result.extra[row].forward, result.extra[row].backward)
         except (_ChangeImpossible, WhenceError) as error:
             if len(claims) == len(names) == 1:
                 claims[0].repeats[change, names[0]] = str(error)

@@ -11,7 +11,7 @@ from typing import Any
 from whence.core.errors import BadParameter, UnknownMethod
 from whence.core.registry import Entry, resolve_entries
 from whence.core.types import OutputScale
-from whence.data.removal import count_passes_per_removal
+from whence.data.removal import count_passes_per_removal, select_replacements
 from whence.methods import is_trace_method, method
 from whence.models.model import LoadedModel
 from whence.render.colour import WordAggregation
@@ -34,6 +34,13 @@ def choose_default_method(loaded: LoadedModel, picture: bool, causal: bool) -> s
     # Attention within windows (Swin) gives no map over the whole picture.
     windows = getattr(loaded.model.config, "window_size", None) is not None
     return "leave_one_out" if windows else "generic_attention"
+
+
+def list_replacements(loaded: LoadedModel, image: Any = None) -> Mapping[str, int]:
+    """Return what may stand for removed tokens, or for patches; with `image`, for those of its text."""
+    if loaded.modality != "both":
+        return loaded.fillers
+    return select_replacements(loaded.fillers, image is None)
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,20 @@ Model queries that metrics will make are collected first and answered in shared 
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
 
 from whence.core.errors import BadEncoding, BadParameter, CannotRead, UnknownMethod, WhenceError
+from whence.core.progress import Progress
 from whence.core.progress import ProgressCounter as TrustCounter
 from whence.core.types import PassCount, Task
-from whence.data.batches import BatchRules, collate, plan_batches
+from whence.data.batches import BatchRules, collate
 from whence.data.prompts import append_tokens
 from whence.data.readout import ClassReadout
 from whence.data.removal import (
@@ -26,20 +27,23 @@ from whence.data.removal import (
     list_players,
     list_removable_tokens,
     list_removals,
-    remove_tokens,
     resolve_removal,
     select_replacements,
 )
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_explainer import BatchExplainer, Progress, ProgressCounter
-from whence.explain.batch_policy import MAX_INPUTS, BatchPlanner
+from whence.explain.batch_policy import choose_batch_policy, widen_for_variants
 from whence.explain.explanation import Explanation
-from whence.explain.inputs import encode_each, encode_inputs, encode_pair, warn_about_unknown_tokens
-from whence.explain.repeat import BatchRepeater, ExplainedInput, replace_unit_scores
-from whence.explain.request import MethodRequest, resolve_methods
-from whence.explain.tasks import (
-    EncodedInputs,
+from whence.explain.inputs import (
     InputFailureCallback,
+    encode_dataset,
+    encode_inputs,
+    encode_pair,
+    warn_about_unknown_tokens,
+)
+from whence.explain.pipeline import build_prediction_cache, explain_batches
+from whence.explain.repeat import BatchRepeater, ExplainedInput, replace_unit_scores
+from whence.explain.request import MethodRequest, list_replacements, resolve_methods
+from whence.explain.tasks import (
     TargetedInputs,
     TargetRequest,
     resolve_each_target,
@@ -108,14 +112,9 @@ def _ask_model(
         for positions in masked
     )
     while chunk := list(islice(variants, _QUERIES_PER_CHUNK)):
-        how = chunk[0][2]
-        if how == "draw":
-            assert answers.infill is not None, "without a language model, resolve refuses to draw"
-            fillings = answers.infill([(item, places) for item, places, _ in chunk])
-            answers([variant for filling in fillings for variant in filling])
-        else:
-            fillers = select_replacements(loaded.fillers, chunk[0][0].picture is not None)
-            answers([remove_tokens(item, places, how, fillers) for item, places, _ in chunk])
+        items, sets, ways = zip(*chunk, strict=True)
+        fillers = select_replacements(loaded.fillers, items[0].picture is not None)
+        answers.without(items, range(len(items)), sets, ways[0], fillers)
 
 
 _EXPLAIN_AGAIN_HINT = "Explain the input anew and test that."
@@ -303,72 +302,6 @@ def _compute_unit_scores(
     return replace_unit_scores(scores, units, [float(own[positions[0]]) for positions in units])
 
 
-def encode_dataset(
-    texts: Any, loaded: LoadedModel, truncate: bool, failed: InputFailureCallback | None
-) -> EncodedInputs:
-    """Encode a data set; inputs that cannot be encoded are reported to `failed`."""
-    texts = texts if isinstance(texts, Sized) else list(texts)
-    numbers, items = encode_readable(cast(Iterable[Any], texts), loaded, truncate, failed)
-    return EncodedInputs(numbers, items, len(items) if failed is None else len(texts))
-
-
-def encode_readable(
-    texts: Iterable[Any], loaded: LoadedModel, truncate: bool, failed: InputFailureCallback | None
-) -> tuple[list[int], list[EncodedInput]]:
-    """Return the numbers of the inputs that can be encoded, and these; report others to `failed`."""
-    if failed is None:
-        items, _ = encode_inputs(texts, loaded, truncate=truncate)
-        return list(range(len(items))), items
-    numbers, items = list[int](), list[EncodedInput]()
-    if not loaded.takes_images:
-        encoded = encode_each(
-            texts,
-            loaded,
-            truncate=truncate,
-            refuse=lambda number, error: failed(number, None, error),
-        )
-        for number, item in encoded:
-            numbers.append(number)
-            items.append(item)
-        return numbers, items
-    for number, text in enumerate(texts):
-        try:
-            (item,), _ = encode_inputs([text], loaded, truncate=truncate)
-        except WhenceError as error:
-            failed(number, None, error)
-        else:
-            numbers.append(number)
-            items.append(item)
-    return numbers, items
-
-
-def explain_or_report(
-    explain: Callable[
-        [Sequence[EncodedInput], Sequence[MethodRequest]], list[dict[str, Explanation]]
-    ],
-    items: Sequence[EncodedInput],
-    numbers: Sequence[int],
-    requests: Sequence[MethodRequest],
-    failed: InputFailureCallback | None,
-) -> list[dict[str, Explanation]]:
-    """Explain a batch; if it fails, one input and method at a time, reporting failures to `failed`."""
-    try:
-        return explain(items, requests)
-    except WhenceError:
-        if failed is None:
-            raise
-    results: list[dict[str, Explanation]] = []
-    for number, item in zip(numbers, items, strict=True):
-        by_name: dict[str, Explanation] = {}
-        for request in requests:
-            try:
-                by_name |= explain([item], [request])[0]
-            except WhenceError as error:
-                failed(number, request.name, error)
-        results.append(by_name)
-    return results
-
-
 # The caller may be in inference mode, whose tensors cannot be differentiated.
 @torch.inference_mode(False)
 def _compute_slope(explanation: Explanation, spec: TargetSpec, task: Task) -> float:
@@ -389,7 +322,7 @@ def _rebuild_request(explanation: Explanation, loaded: LoadedModel) -> MethodReq
 
 
 def build_trials(
-    maker: BatchExplainer,
+    explainer: "Explainer",
     texts: Any,
     about: TargetRequest,
     *,
@@ -402,69 +335,54 @@ def build_trials(
     seed: int,
     failed: InputFailureCallback | None,
     parts: Sequence[TrialStep],
-    batch_size: int,
+    batch_size: int | None,
     progress: Progress | None,
 ) -> Iterator[tuple[int, Trial, dict[str, Explanation]]]:
     """Explain inputs and yield a trial for each; see `Explainer.trials`."""
-    loaded, sharing = maker.loaded, maker.sharing
+    loaded = explainer.loaded
     requests = resolve_methods(method, params, loaded.fillers)
-    maker.require_head()
+    explainer.loaded.check_head()
     how = resolve_removal(remove, loaded.fillers, BULK_REMOVALS)
     inputs = encode_dataset(texts, loaded, about.truncate, failed)
-    if not inputs.items:
-        return
     groups = list(resolve_each_target(loaded, inputs, about, failed))
-    tally = ProgressCounter(progress, [item for _, part in groups for item in part.items], requests)
-    facts = maker.build_metadata()
-    for numbers, part in groups:
-        items = part.items
-        # Metrics query many variants of different lengths, whatever the methods do.
-        policy = sharing.policy(items, batch_size, tests=True)
-        variant_policy = sharing.variants(policy, items)
-        if batch_size < MAX_INPUTS:
-            variant_policy = replace(variant_policy, size=min(variant_policy.size, batch_size))
-        policy = sharing.fit_memory(policy, items, requests)
-        explain = partial(
-            maker.explain,
-            spec=part.spec,
-            policy=policy,
-            facts=facts,
-            tally=tally,
-            before=part.forwards,
-            words=unit == "word",
-        )
-        for chosen in plan_batches(items, policy):
-            answers = maker.build_prediction_cache(variant_policy)
-            rows, batch = [numbers[i] for i in chosen], [items[i] for i in chosen]
-            results = explain_or_report(
-                partial(explain, answers=answers), batch, rows, requests, failed
+    for batch in explain_batches(
+        explainer,
+        groups,
+        requests,
+        size=batch_size,
+        progress=progress,
+        failed=failed,
+        words=unit == "word",
+        tests=True,
+    ):
+        assert batch.answers is not None
+        remaker = BatchRepeater(loaded, batch.policy)
+        rows = zip(batch.numbers, batch.items, batch.results, strict=True)
+        explained = [row for row in rows if row[2]]
+        # Build all trials of a batch before the first is used, so that repeats share a pass.
+        ready = [
+            build_trial(
+                loaded,
+                item,
+                list(by_name.values()),
+                how=how,
+                unit=unit,
+                policy=widen_for_variants(loaded, batch.policy, batch_size),
+                remaker=remaker,
+                seed=seed,
+                answers=batch.answers,
+                marks=None if marks is None else partial(marks, i),
+                known=None if known is None else known[i],
             )
-            remaker = BatchRepeater(loaded, policy)
-            explained = [row for row in zip(rows, batch, results, strict=True) if row[2]]
-            # Build all trials of a batch before the first is used, so that repeats share a pass.
-            ready = [
-                build_trial(
-                    loaded,
-                    item,
-                    list(by_name.values()),
-                    how=how,
-                    unit=unit,
-                    policy=variant_policy,
-                    remaker=remaker,
-                    seed=seed,
-                    answers=answers,
-                    marks=None if marks is None else partial(marks, i),
-                    known=None if known is None else known[i],
-                )
-                for i, item, by_name in explained
-            ]
-            prefetch_answers(loaded, ready, parts, answers)
-            for trial, (i, _, by_name) in zip(ready, explained, strict=True):
-                yield i, trial, by_name
+            for i, item, by_name in explained
+        ]
+        prefetch_answers(loaded, ready, parts, batch.answers)
+        for trial, (i, _, by_name) in zip(ready, explained, strict=True):
+            yield i, trial, by_name
 
 
 def assess_trust(
-    maker: BatchExplainer,
+    explainer: "Explainer",
     what: Any,
     about: TargetRequest,
     *,
@@ -478,38 +396,34 @@ def assess_trust(
 ) -> Trust:
     """Explain one input, or take an explanation, and return its trust card; see `Explainer.trust`."""
     started = time.perf_counter()
-    maker.require_head()
+    explainer.loaded.check_head()
     explanation = what if isinstance(what, Explanation) else None
-    reads = about.has_image if explanation is None else explanation.shown is None
-    loaded, sharing = maker.for_modality(reads), maker.sharing
+    image = about.image if explanation is None else explanation.shown is None or None
+    loaded = replace(explainer.loaded, fillers=list_replacements(explainer.loaded, image))
     if explanation is None:
-        requests = resolve_methods(
-            maker.find_default_method(reads) if method is None else method, params, loaded.fillers
-        )
+        names = explainer.default_method(image) if method is None else method
+        requests = resolve_methods(names, params, loaded.fillers)
         targeted = _resolve_single_target(loaded, what, about)
         item = targeted.items[0]
     else:
         item = restore_input(explanation, loaded)
     ways = _resolve_removals(remove, item, loaded)
-    policy = sharing.policy([item], tests=True)
-    answers = maker.build_prediction_cache(sharing.variants(policy, [item]))
     earlier = PassCount(0, 0)
+    policy = choose_batch_policy(
+        loaded, [item], probe=True
+    )  # its passes, once a model, do not count
     with count_forwards(loaded.model) as runs:
         if explanation is None:
-            (by_name,) = maker.explain(
-                [item],
-                requests,
-                spec=targeted.spec,
-                policy=sharing.fit_memory(policy, [item], requests),
-                facts=maker.build_metadata(),
-                tally=ProgressCounter(progress, [item], requests),
-                answers=answers,
-                before=targeted.forwards,
+            (batch,) = explain_batches(
+                explainer, [([0], targeted)], requests, progress=progress, tests=True
             )
-            explanations = list(by_name.values())
+            explanations = list(batch.results[0].values())
             earlier = PassCount(targeted.forwards, _count_backwards(explanations))
+            answers = batch.answers
+            assert answers is not None
         else:
             explanations = [explanation]
+            answers = build_prediction_cache(loaded, policy)
         return _assess_explanations(
             loaded,
             item,
@@ -679,7 +593,7 @@ def _check_strongest_sign(
         fillers=loaded.fillers,
         anchors=loaded.anchors,
         pad_id=loaded.pad_id,
-        policy=BatchPlanner(loaded).policy([item], tests=True),
+        policy=choose_batch_policy(loaded, [item], probe=True),
         infiller=loaded.infiller,
         checkpoint=loaded.checkpoint,
     )

@@ -126,8 +126,9 @@ class RemovalPredictions:
         """Return the label probabilities with the masked units of each set removed, (holes, labels)."""
         if new := self.unknown(holes):
             places = [self.places(units) for units in new]
+            masked = [(0, own) for own in places]
             predictions = (
-                self._ask.compute_probabilities_without(0, places, self.how).double().cpu().numpy()
+                self._ask.compute_probabilities_without(masked, self.how).double().cpu().numpy()
             )
             self._known.update(zip(new, predictions, strict=True))
         if not len(holes):

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 from math import ceil, floor, isfinite, log10
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from whence.render.colour import compute_shade_colour
+from whence.render.colour import POSITIVE, compute_shade_colour
 from whence.render.document import Track
 
 ATTENTION_LEGEND = "Full colour is the largest weight in any row of the example; pointing at a token shows its weight."
@@ -872,11 +873,130 @@ def render_band(plot: Mapping[str, Any]) -> list[str]:
     return [f'<div>{drawing}<p class="dim">{escape(legend)}</p></div>']
 
 
+_ROW_HEIGHT, _DOTS_WIDTH, _DOTS_GAP, _DOTS_HEAD, _DOTS_FOOT, _DOTS_ACROSS = 20, 210, 26, 40, 30, 4
+# A drawing of dots is a file, too, so it brings its own colours.
+_INK, _DIM, _RULE, _BAND, _GREY = "#1b1f24", "#5c6670", "#e3e7eb", "#e9ecef", "#8a939c"
+_BLUE = "#{:02x}{:02x}{:02x}".format(*POSITIVE)
+
+
+def render_dots(plot: Mapping[str, Any]) -> list[str]:
+    """Return panels of dots with intervals over the bands of chance, a row for each name; also a file of its own."""
+    names, panels = plot["rows"], plot["panels"]
+    label = 18 + 7.2 * max(map(len, names), default=0)  # width of the names in a font of size 12
+    across = min(_DOTS_ACROSS, len(panels)) or 1
+    tall = _DOTS_HEAD + _ROW_HEIGHT * len(names) + _DOTS_FOOT
+    width = label + across * (_DOTS_WIDTH + _DOTS_GAP) + 8
+    # Letters are on average less than 0.6 of the font size wide.
+    title, foot = (
+        [line for text in texts for line in wrap(text, max(20, int((width - 16) / (0.6 * size))))]
+        for texts, size in ((plot.get("head", ()), 13), (plot["notes"], 11))
+    )
+    above = 22 + 17 * len(title) if title else 4
+    height = above + -(-len(panels) // across) * tall + 14 + 16 * len(foot)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
+        f'height="{height:g}" font-family="system-ui, -apple-system, Segoe UI, Roboto, sans-serif" font-size="12" '
+        f'role="img"><title>{escape(plot["title"])}</title>',
+        f'<rect width="{width:g}" height="{height:g}" fill="#fff"/>',
+        *(_render_words(8, 24 + 17 * n, line, size=13, weight=600) for n, line in enumerate(title)),
+    ]
+    for place, panel in enumerate(panels):
+        top = above + tall * (place // across)
+        if place % across == 0:
+            rows = (top + _DOTS_HEAD + _ROW_HEIGHT * (row + 0.5) + 4 for row in range(len(names)))
+            parts += [
+                _render_words(label - 10, y, n, "end") for y, n in zip(rows, names, strict=True)
+            ]
+        left = label + (place % across) * (_DOTS_WIDTH + _DOTS_GAP)
+        parts += ["<g>", *_render_dot_panel(panel, len(names), left, top), "</g>"]
+    bottom = height - 16 * len(foot)
+    parts += [
+        _render_words(8, bottom + 16 * n, line, ink=_DIM, size=11) for n, line in enumerate(foot)
+    ]
+    return ["\n".join([*parts, "</svg>"]) + "\n"]
+
+
+def _render_dot_panel(
+    panel: Mapping[str, Any], rows: int, left: float, top: float
+) -> Iterator[str]:
+    first = top + _DOTS_HEAD
+    yield f"<title>{escape(panel['name'])}</title>"
+    yield _render_words(left, top + 14, panel["name"], weight=600)
+    yield _render_words(left, top + 30, panel["note"], ink=_DIM, size=11)
+    cells = [cell for cell in panel["cells"] if cell]
+    if not cells:
+        yield _render_words(left, first + 14, "not tested", ink=_DIM)
+        return
+    bounds = [
+        row[end]
+        for cell in cells
+        for row, ends in (
+            (cell, ("value", "low", "high")),
+            (cell["null"] or {}, ("mean", "low", "high")),
+        )
+        for end in ends
+        if row.get(end) is not None
+    ]
+    scale = AxisScale(*compute_axis_bounds(bounds), left, left + _DOTS_WIDTH)
+    for tick, text in compute_ticks(scale.low, scale.high):
+        x, floor = scale.at(tick), first + _ROW_HEIGHT * rows
+        yield _render_stroke(x, first, x, floor, _RULE)
+        yield _render_words(x, floor + 14, text, "middle", _DIM, 10)
+    for row, cell in enumerate(panel["cells"]):
+        if cell and cell["null"]:
+            yield from _render_chance(scale, cell["null"], first + _ROW_HEIGHT * row)
+    for row, cell in enumerate(panel["cells"]):
+        y = first + _ROW_HEIGHT * (row + 0.5)
+        if not cell:
+            yield _render_words(left, y + 4, "not tested", ink=_DIM, size=10)
+            continue
+        colour, x = _GREY if cell["grey"] else _BLUE, scale.at(cell["value"])
+        yield f"<g><title>{escape(cell['title'])}</title>"
+        if cell["low"] is not None:
+            yield _render_stroke(scale.at(cell["low"]), y, scale.at(cell["high"]), y, colour, 2)
+        fill = colour if cell["filled"] else "#fff"
+        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{fill}" stroke="{colour}" stroke-width="2"/></g>'
+
+
+def _render_chance(scale: AxisScale, null: Mapping[str, Any], y: float) -> Iterator[str]:
+    """Yield the interval of random explanations behind one row of a panel."""
+    x = scale.at(null["mean"])
+    if null["low"] is not None:
+        low, high = scale.at(null["low"]), scale.at(null["high"])
+        yield f'<rect x="{low:.1f}" y="{y:.1f}" width="{high - low:.1f}" height="{_ROW_HEIGHT}" fill="{_BAND}"/>'
+    yield _render_stroke(x, y, x, y + _ROW_HEIGHT, _DIM, extra=' stroke-dasharray="4 3"')
+
+
+def _render_stroke(
+    x1: float, y1: float, x2: float, y2: float, ink: str, width: float = 1, extra: str = ""
+) -> str:
+    return (
+        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{ink}" '
+        f'stroke-width="{width}"{extra}/>'
+    )
+
+
+def _render_words(
+    x: float,
+    y: float,
+    text: str,
+    anchor: str = "start",
+    ink: str = _INK,
+    size: int = 12,
+    weight: int = 400,
+) -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{ink}" font-size="{size}" '
+        f'font-weight="{weight}">{escape(text)}</text>'
+    )
+
+
 _PLOT_RENDERERS: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
     "attention": render_attention_examples,
     "band": render_band,
     "bars": render_bars,
     "curve": render_curve,
+    "dots": render_dots,
     "effect": render_effect,
     "histogram": render_histogram,
     "matrix": render_matrix,
@@ -891,6 +1011,8 @@ def render_plot(plot: Mapping[str, Any]) -> str:
     panels = renderer(plot) if renderer else []
     if not panels:
         return ""
+    if plot["kind"] == "dots":
+        return f'<div class="wide">{panels[0]}</div>'
     wide = plot["kind"] in ("attention", "matrix")
     first, rest = (panels, []) if wide else (panels[:_MAX_PANELS], panels[_MAX_PANELS:])
     body = f'<div class="{"rows" if wide else "panels"}">{"".join(first)}</div>'

@@ -432,6 +432,7 @@ STYLE = """
   overflow-x: auto; margin: .7rem 0 .3rem; }
 .whence .pictures figure { margin: 0; }
 .whence .pictures img { display: block; width: 100%; height: auto; border-radius: 4px; image-rendering: pixelated; }
+.whence .wide > svg { max-width: max(100%, 40rem); height: auto; }
 .whence svg.plot { display: block; width: 100%; height: auto; max-width: 26rem; }
 .whence :is(mark, .badge, td.tint, .bar) { -webkit-print-color-adjust: exact; print-color-adjust: exact; }
 @media (max-width: 44rem) {

@@ -27,14 +27,15 @@ from whence.core.errors import (
 )
 from whence.core.files import write_if_path
 from whence.core.params import PRESET, resolve_parameters
+from whence.core.progress import Progress
 from whence.core.registry import Entry
 from whence.data.batches import Batch
 from whence.data.dataset import Dataset, read_dataset, resolve_label_indices, shuffle_indices
 from whence.data.example import Example
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_explainer import Progress, describe_origin
 from whence.explain.explainer import Explainer, load
-from whence.explain.trials import encode_readable
+from whence.explain.inputs import encode_dataset
+from whence.explain.pipeline import describe_origin
 from whence.render.document import RESULT_VERSION, SavedResult
 from whence.studies.audit.experiments import experiment
 from whence.studies.audit.retrain import Retrainer
@@ -296,10 +297,10 @@ def encode_examples(
         errors.append(error)
         refused[error.code.replace("-", " ")] += 1
 
-    readable, items = encode_readable(
+    readable = encode_dataset(
         [usable[i].given for i in numbers], explainer.loaded, truncate, record_failure
     )
-    encoded = [(numbers[i], item) for i, item in zip(readable, items, strict=True)]
+    encoded = [(numbers[i], item) for i, item in readable.by_number().items()]
     words = [(i, item) for i, item in encoded if _count_content_tokens(item) >= MIN_TOKENS]
     refused["fewer than two tokens"] += len(encoded) - len(words)
     if not words:

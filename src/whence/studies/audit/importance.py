@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from whence.core.progress import ProgressCounter
 from whence.data.batches import Batch
-from whence.data.removal import DRAWS_PER_REMOVAL, Removal, remove_tokens, resolve_removal
-from whence.data.tokens import EncodedInput
-from whence.explain.batch_explainer import ProgressCounter, run_method, trace_batch
-from whence.explain.batch_policy import BatchPlanner
+from whence.data.removal import Removal, resolve_removal
+from whence.explain.batch_policy import choose_batch_policy, widen_for_variants
+from whence.explain.pipeline import run_method, trace_batch
 from whence.explain.request import resolve_methods
 from whence.metrics._trial import ROUNDINGS
 from whence.stats.rank import level_ties
@@ -82,15 +82,16 @@ def integrated_gradients(subject: AuditSubject, **params: Any) -> list[Numbers]:
     key = ("integrated_gradients", *sorted(request.params.items()))
     if key not in subject.memo:
         magnitudes: list[Numbers] = [np.empty(0)] * len(subject.items)
-        policy = BatchPlanner(loaded).policy(subject.items, asks=True)
+        policy = choose_batch_policy(loaded, subject.items, variants=True)
 
         def integrate(numbers: Sequence[int], batch: Batch) -> None:
             trace = trace_batch(loaded, batch, [request], _PREDICTED_LABEL)
-            tally = ProgressCounter(None, batch.items, [request])
-            scores, _, passes, _ = run_method(loaded, request, trace, policy, tally)
-            for number, row in zip(numbers, scores, strict=True):
+            result = run_method(
+                loaded, request, trace=trace, policy=policy, counter=ProgressCounter(None)
+            )
+            for number, row in zip(numbers, result.scores, strict=True):
                 magnitudes[number] = _compute_magnitudes(row[subject.places[number]], loaded.dtype)
-            subject.tick(sum(1 + calls.forward + 2 * calls.backward for calls in passes))
+            subject.tick(sum(1 + calls.forward + 2 * calls.backward for calls in result.extra))
 
         subject.run_in_batches("integrated gradients", integrate)
         subject.memo[key] = magnitudes
@@ -100,12 +101,13 @@ def integrated_gradients(subject: AuditSubject, **params: Any) -> list[Numbers]:
 
 def _compute_leave_one_out(subject: AuditSubject, how: Removal) -> list[Numbers]:
     """Query the model with each content token left out; batches are filled across examples."""
-    loaded, sharing = subject.loaded, BatchPlanner(subject.loaded)
+    loaded = subject.loaded
+    policy = choose_batch_policy(loaded, subject.items, probe=True)
     answers = PredictionCache(
         loaded.model,
         pad_id=loaded.pad_id,
         device=loaded.device,
-        policy=sharing.variants(sharing.policy(subject.items, tests=True), subject.items),
+        policy=widen_for_variants(loaded, policy),
         infiller=loaded.infiller,
     )
     distances = [np.full(len(places), np.nan) for places in subject.content]
@@ -147,22 +149,12 @@ def _measure_distances(
     if not waiting:
         return
     loaded = subject.loaded
-    masked = [
-        (subject.items[number], (int(subject.content[number][token]),)) for number, token in waiting
-    ]
-    variants: list[EncodedInput]
-    if how == "draw":
-        assert answers.infill is not None, "without a language model, resolve refuses to draw"
-        variants = [
-            filled for fillings in answers.infill(masked, subject.tick) for filled in fillings
-        ]
-    else:
-        variants = [remove_tokens(item, places, how, loaded.fillers) for item, places in masked]
-    logits = answers(variants, subject.tick).double()
-    draws = DRAWS_PER_REMOVAL if how == "draw" else 1
-    shares = (
-        compute_probabilities(logits, loaded.task).reshape(len(masked), draws, -1).mean(1).cpu()
-    )
+    rows = list(dict.fromkeys(number for number, _ in waiting))
+    owners = [rows.index(number) for number, _ in waiting]
+    holes = [(int(subject.content[number][token]),) for number, token in waiting]
+    items = [subject.items[number] for number in rows]
+    logits, _ = answers.without(items, owners, holes, how, loaded.fillers, subject.tick)
+    shares = compute_probabilities(logits.double(), loaded.task).mean(1).cpu()
     base = torch.from_numpy(subject.probabilities)[[number for number, _ in waiting]]
     moved = tvd(shares, base.double(), loaded.task).tolist()
     for (number, token), distance in zip(waiting, moved, strict=True):

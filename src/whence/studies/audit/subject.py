@@ -21,7 +21,7 @@ from whence.core.types import Task
 from whence.data.batches import Batch, BatchRules, collate
 from whence.data.example import Example
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_policy import BatchPlanner
+from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.explainer import Explainer
 from whence.models.model import LoadedModel
 from whence.tracing.out_of_memory import build_retry_batches
@@ -324,7 +324,7 @@ class AuditSubject:
     @cached_property
     def policy(self) -> BatchRules:
         """The batch rules of the examples."""
-        return BatchPlanner(self.loaded).policy(self.items, tests=True)
+        return choose_batch_policy(self.loaded, self.items, probe=True)
 
     def build_replays(
         self, at: Sequence[AttentionSite] | None = None, copies: int = 1

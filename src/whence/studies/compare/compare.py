@@ -22,10 +22,11 @@ from whence.core.errors import (
 from whence.core.progress import Progress, ProgressCounter
 from whence.core.result import RESULT_VERSION
 from whence.data.dataset import read_dataset
-from whence.explain.batch_explainer import FallbackWarning, describe_origin
+from whence.explain.examine import FallbackWarning
 from whence.explain.explainer import Explainer, load
 from whence.explain.explanation import Explanation
 from whence.explain.inside import Inside
+from whence.explain.pipeline import describe_origin
 from whence.explain.request import DEFAULT_OF_MODEL, resolve_methods
 from whence.flow.graph import (
     Direction,
@@ -150,7 +151,7 @@ def compare(
     _check_heads(models, weight)
     examples = (dataset if limit is None else dataset.draw(limit, seed)).examples
     without = "no method was asked for." if method is None else describe_incomparability(*models)
-    tally = ProgressCounter(progress, len(examples) * (1 if without else 2))
+    tally = ProgressCounter(progress, len(examples) * (1 if without else 3))
     with ExitStack() as stack:
         runs = [
             stack.enter_context(count_forwards(model))
@@ -174,6 +175,7 @@ def compare(
             if without is None:
                 figures = {name: summary.mean(values) for name, values in agreement.items()}
                 attribution = {"method": method, **figures, "k": TOP_WORDS}
+    tally.expect(0)  # some inputs may not be usable
     first, second = (describe_origin(model.loaded) for model in models)
     payload: JsonDict = {
         "version": RESULT_VERSION,

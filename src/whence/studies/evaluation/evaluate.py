@@ -14,9 +14,9 @@ from whence.core.progress import Progress
 from whence.data.dataset import compute_example_id, find_label_indices, read_dataset
 from whence.data.example import Example, fit_mask
 from whence.data.removal import Removal
-from whence.explain.batch_explainer import describe_origin
 from whence.explain.explainer import Explainer, load
 from whence.explain.explanation import Explanation
+from whence.explain.pipeline import describe_origin
 from whence.explain.request import MethodRequest, resolve_methods
 from whence.explain.tasks import list_per_input
 from whence.explain.trials import HumanAnnotation, Unit

@@ -1,6 +1,6 @@
 """`Evaluation`, the result of methods by metrics: cells, JSON, removals compared; trials rebuilt from run rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
@@ -160,9 +160,12 @@ class Evaluation(Result):
     def plot(self, path: str | Path | None = None) -> str:
         """Return a drawing in SVG, a panel for each metric, and write it if a path is given."""
         from whence.render.charts import render_dots
+        from whence.render.text import sanitise_html
         from whence.studies.evaluation.report import build_plot
 
-        return write_if_path(render_dots(build_plot(self.data))[0], path)
+        plot = build_plot(self.data)
+        (drawing,) = render_dots({**plot, "head": [plot["title"]]})
+        return write_if_path(sanitise_html(drawing), path)
 
     def __repr__(self) -> str:
         n = self.data["examples"]["explained"]

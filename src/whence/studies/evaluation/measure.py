@@ -26,7 +26,7 @@ from whence.data.eraser import flag_rationale
 from whence.data.example import Example
 from whence.data.tokens import EncodedInput
 from whence.explain.explainer import Explainer
-from whence.explain.explanation import Explanation
+from whence.explain.explanations import Explanations
 from whence.explain.request import MethodRequest
 from whence.explain.trials import MarkFunction
 from whence.metrics import Outcome, build_null_trial, build_untestable_outcome, metric
@@ -272,7 +272,7 @@ def try_method(
     Such a method would make every shared batch fail.
     """
     try:
-        result: Explanation | list[Explanation] = explainer.explain(
+        result = explainer.explain(
             text, method=request.name, params=request.params, target=target, truncate=truncate
         )
     except InputError as error:
@@ -285,7 +285,7 @@ def try_method(
             0,
         )  # an error of this example only, which may be too short to remove anything
     # A tagger returns one explanation per entity.
-    explanations = result if isinstance(result, list) else [result]
+    explanations = result.flatten() if isinstance(result, Explanations) else [result]
     return None, sum(explanation.passes.backward for explanation in explanations)
 
 

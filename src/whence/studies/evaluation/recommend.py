@@ -20,10 +20,10 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from whence.core.errors import BadParameter, InputError, WhenceError
+from whence.core.progress import Progress
 from whence.core.result import RESULT_VERSION, Result
 from whence.data.dataset import read_dataset, shuffle_indices
 from whence.data.example import Example
-from whence.explain.batch_explainer import Progress
 from whence.explain.explainer import Explainer, load
 from whence.explain.inputs import encode_inputs
 from whence.explain.request import MethodRequest, resolve_methods

@@ -89,7 +89,10 @@ def build_blocks(data: JsonObject) -> list[Block]:
         Table(COST_HEADS, build_cost_rows(data)),
         *(Paragraph(line, "dim") for line in legend),
         *(Paragraph(line, "warning") for line in list_evaluation_notes(data)),
-        *(Paragraph(line, "dim") for line in [*_list_pairs_hint(data), *list_evaluation_cost(data)]),
+        *(
+            Paragraph(line, "dim")
+            for line in [*_list_pairs_hint(data), *list_evaluation_cost(data)]
+        ),
     ]
 
 
@@ -132,9 +135,7 @@ def _build_metric_column(data: JsonObject, metric: JsonObject) -> tuple[Cell, li
     usual = mode(cell["n"] for cell in tested) if tested else 0
     last = format_interval(null, digits, usual) if null else "see each" if tested else NOT_TESTED
     cells = [_build_metric_cell(cell, digits, usual, alone=null is None) for cell in own]
-    head = Cell(
-        f"{metric['metric']} {ARROWS[metric['direction']]}", note=_format_sample_size(own)
-    )
+    head = Cell(f"{metric['metric']} {ARROWS[metric['direction']]}", note=_format_sample_size(own))
     return head, [*cells, Cell(last, "dim")]
 
 
@@ -142,16 +143,16 @@ def _build_metric_cell(cell: JsonObject, digits: int | None, usual: int, *, alon
     """Return a method's figure with its marks; `alone`: with the random explanations' beside it."""
     if not cell["n"]:
         return Cell(NOT_TESTED)
-    chance = is_chance(cell)
+    chance = _is_chance(cell)
     marks = [BEST_MARK] * cell["best"] + [CHANCE_MARK] * chance
     text = " ".join([format_interval(cell, digits, usual), *marks])
     note = ""
     if alone and cell["null"]:
-        note = f"{CHANCE_ROW} {format_interval(cell['null'], digits, cell['n'])}"
+        note = f"({CHANCE_ROW} {format_interval(cell['null'], digits, cell['n'])})"
     return Cell(text, "strong" if cell["best"] else "dim" if chance else "", note)
 
 
-def is_chance(cell: JsonObject) -> bool:
+def _is_chance(cell: JsonObject) -> bool:
     """Return whether a method cannot be told from random explanations, though there are enough examples."""
     return cell["beats_random"] is False and cell.get("enough", True)
 
@@ -329,7 +330,10 @@ def list_sample_notes(data: JsonObject) -> list[str]:
             f"{cut} of {explained} examples {verb} longer than the model takes and {verb} cut{beyond}."
         )
     warnings = examples.get("warnings", ())
-    return [*lines, *(f"{row['count']} of {explained} examples: {row['message']}" for row in warnings)]
+    return [
+        *lines,
+        *(f"{row['count']} of {explained} examples: {row['message']}" for row in warnings),
+    ]
 
 
 def _list_power_notes(data: JsonObject) -> list[str]:
@@ -400,7 +404,7 @@ def _build_dot(cell: JsonObject) -> dict[str, Any]:
         "high": cell["high"],
         "null": cell["null"],
         "filled": cell["best"],
-        "grey": is_chance(cell),
+        "grey": _is_chance(cell),
         "title": title,
     }
 

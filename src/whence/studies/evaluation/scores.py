@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from whence.core.errors import WhenceError
-from whence.explain.batch_explainer import strip_method_name
+from whence.explain.examine import strip_method_name
 from whence.explain.explanation import Explanation
 from whence.metrics._trial import Trial, TrialStep
 from whence.stats.intervals import Array
