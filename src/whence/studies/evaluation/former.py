@@ -1,18 +1,9 @@
-"""Report of an evaluation: methods by metrics as text, terminal, Markdown, LaTeX, CSV, HTML and SVG.
+"""The evaluation within the report of a run, as it was: goes when that report is a document."""
 
-Never a mean without its interval or n. A method is marked as best if no other is better by more than
-chance, and as chance (°) if it cannot be told from random explanations: paired sign-flip tests, corrected
-by Holm's procedure for all comparisons of a metric, at 5%. Where too few examples were tested for any
-difference to show, the notes say so and give the number needed.
-"""
-
-import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from io import StringIO
 from itertools import pairwise
-from math import floor, log10
 from statistics import mode
 from textwrap import wrap
 from typing import Any
@@ -24,24 +15,45 @@ from rich.text import Text
 from whence.render.charts import AxisScale, compute_axis_bounds, compute_ticks
 from whence.render.colour import POSITIVE
 from whence.render.document import TOO_FEW, choose_decimals, format_interval
-from whence.render.html import render_notebook_cell as notebook
-from whence.render.html import render_page, render_provenance
 from whence.render.latex import escape_latex as latex_escaped
 from whence.render.latex import format_latex_table as latex_table
 from whence.render.markdown import escape_markdown, format_markdown_table
 from whence.render.terminal import TerminalWriter
-from whence.render.text import escape_formula, format_dataset, sanitise_text
-
-ARROWS = {"higher": "↑", "lower": "↓"}
-NOT_TESTED = "not tested"
-CHANCE_ROW = "chance"  # not "random", which is also the name of a method
-
-TABLE_LEGEND = (
-    "Mean over the examples [95% bootstrap interval]. ↑ more is better, ↓ less is better. Chance: what random "
-    "explanations of the same examples get.",
-    "{best}: no other method is better by more than chance. {chance}: cannot be told from random explanations, or is "
-    "worse. Paired sign-flip tests, corrected by Holm's procedure for all comparisons of a metric, at 5%.",
+from whence.render.text import sanitise_text
+from whence.studies.evaluation.report import (
+    _PLOT_LEGEND,
+    ARROWS,
+    BEST_MARK,
+    CHANCE_MARK,
+    CHANCE_ROW,
+    COST_HEADS,
+    COST_LEGEND,
+    MAX_PAIRED_METHODS,
+    NOT_TESTED,
+    PAIRS_LEGEND,
+    TABLE_LEGEND,
+    _format_p_value,
+    build_cost_rows,
+    list_data_lines,
+    list_evaluation_cost,
+    list_method_agreement,
+    list_sample_notes,
 )
+from whence.studies.evaluation.report import _list_pairs_hint as list_pairs_hint
+from whence.studies.evaluation.report import describe_evaluation as _describe_evaluation
+from whence.studies.evaluation.report import list_evaluation_notes as _list_evaluation_notes
+
+__all__ = ["ARROWS", "COST_HEADS", "COST_LEGEND", "build_cost_rows"]
+
+
+def describe_evaluation(payload: Mapping[str, Any]) -> str:
+    """Describe the evaluated model, examples and setting."""
+    return sanitise_text(_describe_evaluation(payload))
+
+
+def list_evaluation_notes(payload: Mapping[str, Any]) -> list[str]:
+    """Return the notes without control characters."""
+    return [sanitise_text(line) for line in _list_evaluation_notes(payload)]
 
 
 @dataclass(frozen=True)
@@ -136,173 +148,6 @@ def format_sample_size(rows: Sequence[Mapping[str, Any]]) -> str:
     usual = mode(counts)
     few = any(row["n"] == usual and row["low"] is None for row in rows)
     return f"n={usual}: {TOO_FEW}" if few else f"n={usual}"
-
-
-COST_HEADS = ("method", "seconds per example", "forwards", "backwards", "explained")
-COST_LEGEND = (
-    "Costs are means over the explained examples [95% bootstrap interval]; one number alone: the same for each. "
-    "Seconds are timed batch by batch: of fewer than 5 batches no interval is known."
-)
-
-
-def build_cost_rows(payload: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]:
-    """Return the cost of each method: name, seconds, passes per example, and explained examples."""
-    rows = []
-    for entry in payload["methods"]:
-        explained = f"{entry['explained']} of {payload['examples']['given']}"
-        passes = [
-            _format_passes(entry[what], entry["explained"]) if entry[what] else "-"
-            for what in ("forward", "backward")
-        ]
-        seconds = _format_seconds(entry["seconds"]) if entry["seconds"] else "-"
-        rows.append((entry["method"], seconds, *passes, explained))
-    return rows
-
-
-def _format_seconds(interval: Mapping[str, Any]) -> str:
-    mean, n = interval["mean"], interval["n"]
-    digits = 1 - floor(log10(mean)) if 0 < mean < 10 else 0
-    return f"{format_interval(interval, digits, n)} ({n} {'batch' if n == 1 else 'batches'})"
-
-
-def _format_passes(cost: Mapping[str, Any], explained: int) -> str:
-    if cost.get("least", cost["low"]) == cost.get("most", cost["high"]) and cost["mean"] % 1 == 0:
-        return f"{cost['mean']:.0f}"
-    if cost["low"] is None and "least" in cost:
-        return f"{cost['mean']:.4g} (from {cost['least']:.0f} to {cost['most']:.0f})"
-    return format_interval(cost, choose_decimals([cost]), explained)
-
-
-def list_evaluation_notes(payload: Mapping[str, Any]) -> list[str]:
-    """Return notes on the sample, and on failed methods and metrics with reasons."""
-    reached = [entry["metric"] for entry in payload["metrics"] if entry.get("aim") == "reach"]
-    lines = [f"{name}: what random explanations get is the aim here." for name in reached]
-    lines = (
-        [f"{NOTHING_TESTED}."] if describe_failure(payload) else lines + list_sample_notes(payload)
-    )
-    lines += [
-        f"{_format_example_count(row, 'example')} could not be taken by any method: {row['why']}"
-        for row in payload["examples"]["why_not"]
-    ]
-    total = payload["examples"]["given"]
-    for entry in payload["methods"]:
-        for row in entry["why_not"]:
-            what = (
-                "every example" if row["count"] == total else _format_example_count(row, "example")
-            )
-            lines.append(f"{entry['method']} failed for {what}: {row['why']}")
-    untested: dict[tuple[str, int, str], list[str]] = {}
-    for cell in payload["cells"]:
-        for row in cell["why_not"]:
-            key = (cell["metric"], row["count"], row["why"])
-            untested.setdefault(key, []).append(cell["method"])
-    everyone = [entry["method"] for entry in payload["methods"] if entry["explained"]]
-    together: dict[tuple[int, str, tuple[str, ...]], list[str]] = {}
-    for (metric, count, why), methods in untested.items():
-        together.setdefault((count, why, tuple(methods)), []).append(metric)
-    for (count, why, who), metrics in together.items():
-        whom = "" if list(who) == everyone else f" of {', '.join(who)}"
-        examples = "1 example" if count == 1 else f"{count} examples"
-        lines.append(f"{', '.join(metrics)}{whom} could not be tested on {examples}: {why}")
-    return [sanitise_text(line) for line in lines]
-
-
-def list_sample_notes(payload: Mapping[str, Any]) -> list[str]:
-    """Return notes that concern every figure: too few, duplicate or truncated examples."""
-    return [
-        *list_power_notes(payload),
-        *_describe_copies(payload),
-        *_describe_truncation(payload),
-        *_list_input_warnings(payload),
-    ]
-
-
-def _describe_copies(payload: Mapping[str, Any]) -> list[str]:
-    total = payload["examples"]["given"]
-    different = payload["examples"].get("different", total)
-    if different >= total:
-        return []
-    return [
-        f"Only {different} of the {total} examples {'is' if different == 1 else 'are'} different; intervals and "
-        "tests take each for an observation of its own, so they promise too much."
-    ]
-
-
-def _list_input_warnings(payload: Mapping[str, Any]) -> list[str]:
-    """Return the warnings about the inputs, such as that they are no pairs."""
-    of = payload["examples"]["explained"]
-    warnings = payload["examples"].get("warnings", ())
-    return [f"{row['count']} of {of} examples: {sanitise_text(row['message'])}" for row in warnings]
-
-
-def _describe_truncation(payload: Mapping[str, Any]) -> list[str]:
-    count, of = payload["examples"].get("cut", 0), payload["examples"]["explained"]
-    if not count:
-        return []
-    verb = "was" if count == 1 else "were"
-    text = f"{count} of {of} examples {verb} longer than the model takes and {verb} cut"
-    marked = any(metric["kind"] == "plausibility" for metric in payload["metrics"])
-    return [f"{text}, with what people marked beyond." if marked else f"{text}."]
-
-
-def _format_example_count(row: Mapping[str, Any], what: str) -> str:
-    count = row["count"]
-    named = ", ".join(str(number) for number in row["examples"])
-    more = ", ..." if count > len(row["examples"]) else ""
-    return f"{count} {what}{'' if count == 1 else 's'} (number {named}{more})"
-
-
-def describe_evaluation(payload: Mapping[str, Any]) -> str:
-    """Describe the evaluated model, examples and setting."""
-    setting, examples = payload["setting"], payload["examples"]
-    count = len(payload["methods"])
-    methods = "1 method" if count == 1 else f"{count} methods"
-    # The removal is unknown if no example could be explained.
-    how = f"removed by {setting['remove']}, {setting['unit']} by {setting['unit']}, "
-    removed = how if setting["remove"] else ""
-    return (
-        f"{' '.join(sanitise_text(payload['model']['name']).split())}: {methods} on {examples['explained']} of "
-        f"{examples['given']} examples, {removed}{setting['rankings']} random explanations each, "
-        f"seed {setting['seed']}"
-    )
-
-
-def list_data_lines(payload: Mapping[str, Any]) -> list[str]:
-    """Return the line on the data set and its sample; empty for files of older versions."""
-    text = format_dataset(payload.get("data"))
-    return [f"{text}."] if text else []
-
-
-def list_evaluation_cost(payload: Mapping[str, Any]) -> list[str]:
-    """Return the line on the cost of the evaluation, if known."""
-    calls, seconds = payload["calls"], payload["seconds"]
-    costs = [] if seconds is None else [f"{seconds:,.1f} s"]
-    if calls is not None:
-        costs.insert(
-            0,
-            f"{calls['forward']:,} forward and {calls['backward']:,} backward passes of the model in all",
-        )
-    return [", ".join(costs) + "."] if costs else []
-
-
-def list_method_agreement(payload: Mapping[str, Any]) -> list[str]:
-    """Describe which methods agree most and least, by each measure."""
-    lines = []
-    for measure in dict.fromkeys(row["measure"] for row in payload["agreement"]):
-        rows = [r for r in payload["agreement"] if r["measure"] == measure and r["n"]]
-        if not rows:
-            continue
-        rows.sort(key=lambda row: row["mean"])
-        digits = choose_decimals(rows)
-        ends = [("", rows[0])] if len(rows) == 1 else [("most ", rows[-1]), ("least ", rows[0])]
-        text = "; ".join(
-            f"{which}{row['a']} and {row['b']} {format_interval(row, digits)}"
-            for which, row in ends
-        )
-        if null := rows[-1].get("null"):
-            text += f"; {CHANCE_ROW} {format_interval(null, digits)}"
-        lines.append(f"{measure.replace('_', ' ')}: {text}")
-    return lines
 
 
 _METRICS_ACROSS = 4
@@ -409,117 +254,9 @@ def _format_latex_cell(cell: MetricCell) -> str:
     return _mark_cell(safe, "\\textbf{}".format, "$^\\circ$")
 
 
-_DATA_COLUMNS = (
-    "data",
-    "rows",
-    "drawn",
-    "drawn_by_seed",
-)  # name of the data set, its rows, and drawn rows
-_CELL_COLUMNS = (
-    *("model", "remove", "unit", "seed", "method", "metric", "kind", "direction"),
-    *("mean", "low", "high", "n", "random", "random_low", "random_high"),
-    *("gain", "gain_low", "gain_high", "effect", "p", "beats_random", "best", "enough"),
-    *("seconds", "forward", "backward", "untested"),
-    *_DATA_COLUMNS,
-)
-_PAIR_COLUMNS = (
-    *("model", "remove", "unit", "seed", "metric", "a", "b"),
-    *("gain", "low", "high", "n", "p", "enough"),
-    *_DATA_COLUMNS,
-)
-
-
-def format_cells_csv(payload: Mapping[str, Any]) -> str:
-    """Return CSV with one row per method and metric, all figures in full."""
-    costs_of = {entry["method"]: entry for entry in payload["methods"]}
-    facts_of = {entry["metric"]: entry for entry in payload["metrics"]}
-    rows = []
-    for cell in payload["cells"]:
-        fact, cost = facts_of[cell["metric"]], costs_of[cell["method"]]
-        rows.append(
-            [
-                *_list_setting(payload),
-                *(cell["method"], cell["metric"], fact["kind"], fact["direction"]),
-                *(cell[name] for name in ("mean", "low", "high", "n")),
-                *_list_interval(cell["null"]),
-                *_list_interval(cell["gain"]),
-                *(cell[name] for name in ("effect", "p", "beats_random", "best")),
-                cell.get("enough", True),
-                *(_list_interval(cost[what])[0] for what in ("seconds", "forward", "backward")),
-                sum(row["count"] for row in cell["why_not"]),
-                *_list_data_columns(payload),
-            ]
-        )
-    return _format_csv(_CELL_COLUMNS, rows)
-
-
-def format_pairs_csv(payload: Mapping[str, Any]) -> str:
-    """Return CSV with one row per pair of methods and metric: the gain of `a` over `b`, corrected p."""
-    return _format_csv(
-        _PAIR_COLUMNS,
-        [
-            [
-                *_list_setting(payload),
-                *(pair["metric"], pair["a"], pair["b"]),
-                *_list_interval(pair["gain"]),
-                pair["gain"]["n"] if pair["gain"] else 0,
-                pair["p"],
-                pair.get("enough", True),
-                *_list_data_columns(payload),
-            ]
-            for pair in payload["pairs"]
-        ],
-    )
-
-
-def _list_setting(payload: Mapping[str, Any]) -> list[Any]:
-    setting = payload["setting"]
-    return [payload["model"]["name"], setting["remove"], setting["unit"], setting["seed"]]
-
-
-def _list_data_columns(payload: Mapping[str, Any]) -> list[Any]:
-    """Return the columns on the data set: name, rows, drawn rows and seed."""
-    facts = payload.get("data") or {}
-    sample_size = facts.get("rows") if facts.get("drawn") is None else facts["drawn"]
-    return [facts.get("name"), facts.get("rows"), sample_size, facts.get("seed")]
-
-
-def _list_interval(row: Mapping[str, Any] | None) -> list[Any]:
-    return [None, None, None] if row is None else [row[name] for name in ("mean", "low", "high")]
-
-
-def _format_csv(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    stream = StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(heads)
-    writer.writerows([escape_formula(value) for value in row] for row in rows)
-    return stream.getvalue()
-
-
 EVALUATION_STYLE = """.whence td.chance, .whence tr.chance td { color: var(--dim); }
 .whence .wide { overflow-x: auto; }
 .whence svg { max-width: max(100%, 40rem); height: auto; }"""
-
-
-def render_evaluation_html(*payloads: dict[str, Any]) -> str:
-    """Return an HTML page of one evaluation, or of several related ones."""
-    return render_page(
-        "whence: methods held against each other",
-        "".join(map(render_evaluation_fragment, payloads)),
-        "",
-    )
-
-
-def render_evaluation_fragment(payload: dict[str, Any], answer: str = "", plan: str = "") -> str:
-    """Return an evaluation as HTML for a notebook cell, after its recommendation and plan, if any."""
-    above = [
-        f"<p><strong>{escape(answer)}</strong></p>" if answer else "",
-        f'<p class="dim">{escape(plan)}</p>' if plan else "",
-        f"<h2>{escape(describe_evaluation(payload))}</h2>",
-        *(f'<p class="dim">{escape(line)}</p>' for line in list_data_lines(payload)),
-    ]
-    inside = "\n".join([*above, render_evaluation_body(payload), render_provenance(payload)])
-    return notebook(f"<section>{inside}</section>", EVALUATION_STYLE)
 
 
 def render_evaluation_body(payload: Mapping[str, Any]) -> str:
@@ -576,13 +313,6 @@ def _render_wide_table(head: str, rows: str) -> str:
     return f'<div class="wide"><table><thead>{head}</thead>{rows}</table></div>'
 
 
-MAX_PAIRED_METHODS = 6  # more methods have too many pairs to read
-PAIRS_LEGEND = (
-    "By how much the first method is better than the second, example by example [95% bootstrap interval], and p of "
-    "that difference, corrected with all comparisons of the metric."
-)
-
-
 def build_pair_tables(payload: Mapping[str, Any], across: int) -> Iterator[MetricTable]:
     """Return tables of pairs of methods by metric, if there are at most 6 methods."""
     if not 2 <= len(payload["methods"]) <= MAX_PAIRED_METHODS:
@@ -618,20 +348,6 @@ def _build_difference_cells(pairs: Sequence[Mapping[str, Any]]) -> list[MetricCe
     ]
 
 
-def _format_p_value(p: float) -> str:
-    return f"{p:.3f}" if p >= 0.001 else f"{p:.1g}"
-
-
-def list_pairs_hint(payload: Mapping[str, Any]) -> list[str]:
-    """Return a note on where to find the comparisons of methods, if they are too many for a table."""
-    if len(payload["methods"]) <= MAX_PAIRED_METHODS or not payload["pairs"]:
-        return []
-    return [
-        f"The {len(payload['pairs']):,} comparisons of each two methods are in the JSON object, and one a row in "
-        'what `--pairs FILE` and `to_csv(what="pairs")` write.'
-    ]
-
-
 _ROW_HEIGHT = 20  # height of a method's row
 _PANEL_WIDTH = 210
 _PANEL_GAP = 26
@@ -639,12 +355,6 @@ _PANEL_HEAD = 40
 _PANEL_FOOT = 30
 _PANELS_ACROSS = 4
 _INK, _DIM, _RULE, _BAND = "#1b1f24", "#5c6670", "#e3e7eb", "#e9ecef"
-_PLOT_LEGEND = (
-    "Dot: mean; line: 95% bootstrap interval. Dashed, with its interval as a band: random explanations of the same "
-    "examples.",
-    "Filled: no other method is better by more than chance. Grey: cannot be told from random explanations, or is "
-    "worse.",
-)
 _DOT_COLOUR = "#{:02x}{:02x}{:02x}".format(*POSITIVE)
 
 
@@ -830,39 +540,6 @@ def _render_text(
     )
 
 
-def list_power_notes(payload: Mapping[str, Any]) -> list[str]:
-    """Return notes on metrics with too few examples for any difference to be significant."""
-    metrics_by_note: dict[str, list[str]] = {}
-    alone: list[str] = []
-    judged = [entry for entry in payload["metrics"] if entry.get("needed")]
-    for metric in judged:
-        cells = [c for c in payload["cells"] if c["metric"] == metric["metric"] and c["n"]]
-        few = [cell for cell in cells if not cell.get("enough", True)]
-        if few and len(few) == len(cells):
-            n = max(cell["n"] for cell in cells)
-            metrics_by_note.setdefault(
-                describe_too_few(n, len(cells), metric["needed"]), []
-            ).append(metric["metric"])
-            continue
-        alone += [
-            f"{metric['metric']}: {cell['method']} has too few examples, n={cell['n']}, to be told from random "
-            "explanations."
-            for cell in few
-        ]
-    notes = [
-        line if len(names) == len(judged) else f"{', '.join(names)}: {line}"
-        for line, names in metrics_by_note.items()
-    ]
-    return [*notes, *alone]
-
-
-def describe_too_few(n: int, methods: int, needed: int) -> str:
-    """Describe that `n` examples cannot show any difference, and how many could."""
-    examples = "n=1 example is" if n == 1 else f"n={n} examples are"
-    compared = "1 method" if methods == 1 else f"{methods} methods"
-    return f"{examples} too few: with {compared} compared, differences can only show from n={needed} on."
-
-
 _CELL_WIDTH = 27  # approximate columns of a metric
 _PAIR_WIDTH = 34  # approximate columns of a difference with its p
 _OVER_WORD = " over "
@@ -917,28 +594,6 @@ def render_evaluation_terminal(payload: Mapping[str, Any]) -> RenderableType:
     return EvaluationRenderable(payload)
 
 
-def render_recommendation(
-    sentence: str, payload: Mapping[str, Any], plan: str = ""
-) -> RenderableType:
-    """Return a recommendation with its plan and evaluation as a rich renderable."""
-    return Group(_AnswerRenderable(sentence, plan), Text(), EvaluationRenderable(payload))
-
-
-class _AnswerRenderable:
-    """A rich renderable of a recommendation's sentence and plan."""
-
-    def __init__(self, sentence: str, plan: str) -> None:
-        self._sentence, self._plan = sentence, plan
-
-    def __rich_console__(
-        self, console: Console, options: ConsoleOptions
-    ) -> Iterator[RenderableType]:
-        write = TerminalWriter(ascii_only=options.ascii_only)
-        yield write(sanitise_text(self._sentence), "bold")
-        if self._plan:
-            yield write(sanitise_text(self._plan), "dim")
-
-
 def _build_terminal_table(
     grid: MetricTable, write: TerminalWriter, between: str = _OVER_WORD
 ) -> Table:
@@ -991,9 +646,6 @@ def _render_costs(payload: Mapping[str, Any], write: TerminalWriter, width: int)
     return table
 
 
-BEST_MARK, CHANCE_MARK = "*", "°"
-
-
 def format_evaluation_text(payload: Mapping[str, Any], across: int = 3) -> str:
     """Return an evaluation as plain text."""
     lines = [describe_evaluation(payload), *list_data_lines(payload), ""]
@@ -1038,41 +690,3 @@ def _align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
         "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
-
-
-NOTHING_TESTED = "Nothing was tested"
-_MAX_REASONS = 3  # reasons in the sentence; the notes below the table have all
-
-
-def describe_failure(payload: Mapping[str, Any]) -> str | None:
-    """Return why nothing at all was tested; None if there is any result."""
-    if any(row["n"] for what in ("cells", "agreement") for row in payload[what]):
-        return None
-    reasons = sorted(_list_failures(payload), key=lambda reason: -reason[0])
-    texts = [text for _, text in reasons[:_MAX_REASONS]]
-    if more := len(reasons) - len(texts):
-        texts.append(f"{more} more reason{'' if more == 1 else 's'}")
-    why = "; ".join(text.removesuffix(".") for text in texts)
-    return f"{NOTHING_TESTED}: {why or 'agreement is that of two methods, and there is one'}."
-
-
-def _list_failures(payload: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """Yield the counts and descriptions of refused examples, failed methods and failed metrics."""
-    total = payload["examples"]["given"]
-    for row in payload["examples"]["why_not"]:
-        yield row["count"], f"no method could take {row['count']} of {total}: {row['why']}"
-    methods: dict[tuple[str, int], list[str]] = {}
-    for entry in payload["methods"]:
-        for row in entry["why_not"]:
-            methods.setdefault((row["why"], row["count"]), []).append(entry["method"])
-    for (why, count), names in methods.items():
-        yield count, f"{', '.join(names)} failed for {count} of {total}: {why}"
-    metrics: dict[tuple[str, int], list[str]] = {}
-    tested = [(cell["metric"], cell["why_not"]) for cell in payload["cells"]]
-    tested += [(row["measure"], row.get("why_not", ())) for row in payload["agreement"]]
-    for metric, why_not in tested:
-        for row in why_not:
-            metrics.setdefault((row["why"], row["count"]), []).append(metric)
-    for (why, count), names in metrics.items():
-        tests = ", ".join(dict.fromkeys(names))
-        yield count, f"{tests} could not be measured on {count} of {total}: {why}"

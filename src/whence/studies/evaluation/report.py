@@ -29,6 +29,7 @@ from whence.render.document import (
     format_interval,
 )
 from whence.render.text import escape_formula, format_dataset
+from whence.studies.evaluation.evaluation import describe_failure
 from whence.studies.evaluation.statistics import describe_too_few
 
 PAGE_TITLE = "whence: methods held against each other"
@@ -274,7 +275,7 @@ def list_method_agreement(data: JsonObject) -> list[str]:
 
 def list_evaluation_notes(data: JsonObject) -> list[str]:
     """Return notes on the sample, and on failed methods and metrics with reasons."""
-    if data.get("failure"):
+    if describe_failure(data):
         lines = ["Nothing was tested."]
     else:
         reached = [entry["metric"] for entry in data["metrics"] if entry.get("aim") == "reach"]
