@@ -332,28 +332,22 @@ def apply_rule(
         sentence = _describe_no_candidate(table, n) + _describe_untested(left_out)
         return {"method": None, "best": None, "equals": [], "sentence": sentence}
     effects = {name: _compute_mean_effect(table, name) for name in candidates}
-    standing = [
-        name for name in candidates if not _is_outdone(table, name, candidates)
-    ] or candidates
+    standing = [n for n in candidates if not _is_outdone(table, n, candidates)] or candidates
     best = max(standing, key=lambda name: effects[name])
-    equals = [
-        name for name in standing if name == best or not _find_losing_metrics(table, name, best)
-    ]
-    calls = {name: _compute_mean_calls(table, name) for name in equals}
-    timed = seconds is not None and all(name in seconds for name in equals)
-    costs = {name: seconds[name] for name in equals} if seconds is not None and timed else calls
-    quick = [
-        name for name in equals if costs[name] <= min(costs.values()) * (_AS_QUICK if timed else 1)
-    ]
-    chosen = max(quick, key=lambda name: effects[name])
+    equals = [n for n in standing if n == best or not _find_losing_metrics(table, n, best)]
+    timed = seconds is not None and seconds.keys() >= set(equals)
+    costs = {
+        name: seconds[name] if seconds is not None and timed else _compute_mean_calls(table, name)
+        for name in equals
+    }
+    most = min(costs.values()) * (_AS_QUICK if timed else 1)
+    chosen = max((n for n in equals if costs[n] <= most), key=lambda name: effects[name])
+    sentence = _describe_choice(table, chosen, best, candidates, costs, n, timed=timed)
     return {
         "method": chosen,
         "best": best,
         "equals": equals,
-        "sentence": _describe_choice(
-            table, chosen, best, candidates, calls, n, costs if timed else None
-        )
-        + _describe_untested(left_out),
+        "sentence": sentence + _describe_untested(left_out),
     }
 
 
@@ -397,48 +391,44 @@ def _describe_choice(
     chosen: str,
     best: str,
     candidates: Sequence[str],
-    calls: Mapping[str, float],
+    costs: Mapping[str, float],  # of the methods that cannot be told from the best
     n: int,
-    seconds: Mapping[str, float] | None,
+    *,
+    timed: bool,
 ) -> str:
     figures = []
     for metric in DECIDING_METRICS:
         cell = table.cell(chosen, metric)
-        assert (
-            cell.value is not None and cell.null is not None
-        )  # true of every method that beats random explanations
+        assert cell.value and cell.null, "true of every method that beats random explanations"
         figures.append(f"{metric} {cell.value.mean:.2f} against {cell.null.mean:.2f}")
     text = f"Use {chosen}: on {n} examples it beats random explanations ({', '.join(figures)})"
-    others, though = (
-        [name for name in calls if name != chosen],
-        _describe_better_methods(table, chosen),
-    )
+    others = [name for name in costs if name != chosen]
     if len(table.methods) == 1:
         return f"{text}; no other method was tested."
     if len(candidates) == 1:
-        return f"{text}, as no other of the {len(table.methods)} methods does in both{though}."
-    if not others:
+        text += f", as no other of the {len(table.methods)} methods does in both"
+    elif not others:
         worse = len(candidates) - 1
         whom = "the other method that does" if worse == 1 else f"each of the other {worse} that do"
-        return f"{text} and is better than {whom} by {' or '.join(DECIDING_METRICS)}{though}."
-    if chosen == best:
+        text += f" and is better than {whom} by {' or '.join(DECIDING_METRICS)}"
+    elif chosen == best:
         whom = f"{len(others)} others" if len(others) > _MAX_NAMED_METHODS else " and ".join(others)
-        return (
-            f"{text}, has the largest mean effect, cannot be told to be better than {whom}, and takes no more model "
-            f"calls than they do, {_format_cost(table, chosen)}{though}."
-            if seconds is None
-            else f"{text}, has the largest mean effect, cannot be told to be better than {whom}, and is as quick as "
-            f"any of them, {seconds[chosen]:.2g} s per example{though}."
+        cost = (
+            f"is as quick as any of them, {costs[chosen]:.2g} s per example"
+            if timed
+            else f"takes no more model calls than they do, {_format_cost(table, chosen)}"
         )
-    if seconds is not None:
-        return (
-            f"{text}, cannot be told from the best, {best}, and is quicker, {seconds[chosen]:.2g} s per example instead "
-            f"of {seconds[best]:.2g} s{though}."
+        text += (
+            f", has the largest mean effect, cannot be told to be better than {whom}, and {cost}"
         )
-    return (
-        f"{text}, cannot be told from the best, {best}, and takes fewer model calls, {_format_cost(table, chosen)} instead "
-        f"of {_format_cost(table, best)}{though}."
-    )
+    else:
+        cost = (
+            f"is quicker, {costs[chosen]:.2g} s per example instead of {costs[best]:.2g} s"
+            if timed
+            else f"takes fewer model calls, {_format_cost(table, chosen)} instead of {_format_cost(table, best)}"
+        )
+        text += f", cannot be told from the best, {best}, and {cost}"
+    return f"{text}{_describe_better_methods(table, chosen)}."
 
 
 def _describe_better_methods(table: Evaluation, chosen: str) -> str:
@@ -448,12 +438,9 @@ def _describe_better_methods(table: Evaluation, chosen: str) -> str:
         for name in table.methods
         if name != chosen and (metrics := _find_losing_metrics(table, chosen, name))
     ]
-    more = (
-        f", and {len(better) - _MAX_NAMED_METHODS} more are"
-        if len(better) > _MAX_NAMED_METHODS
-        else ""
-    )
-    return f"; but {', '.join(better[:_MAX_NAMED_METHODS])}{more}" if better else ""
+    more = len(better) - _MAX_NAMED_METHODS
+    named = ", ".join([*better[:_MAX_NAMED_METHODS], *([f"and {more} more are"] * (more > 0))])
+    return f"; but {named}" if better else ""
 
 
 def _format_cost(table: Evaluation, method: str) -> str:
