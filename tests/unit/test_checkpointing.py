@@ -12,7 +12,7 @@ import whence
 from tests import encoder_decoder_models, zoo
 from tests.contract.state import assert_unchanged, snapshot
 from whence.data.batches import BatchRules, collate
-from whence.metrics._trial import Dropout
+from whence.metrics._requests import Dropout
 from whence.tracing.ask import ModelQuery
 from whence.tracing.out_of_memory import PeakMemoryMeter
 from whence.tracing.target import TargetSpec

@@ -13,7 +13,7 @@ from tests import zoo
 from whence.core.errors import ModelFailed, OutOfMemory
 from whence.explain.inputs import encode_inputs
 from whence.explain.tasks import read_logits
-from whence.metrics._trial import Noise
+from whence.metrics._requests import Noise
 from whence.tracing.out_of_memory import RetryHalved, is_out_of_memory
 
 MOST = 60  # cells

@@ -99,9 +99,9 @@ def _render_comparison(payload: Payload) -> str:
 
 
 def _render_trust(payload: Payload) -> str:
-    from whence.trust.report import render_trust_html
+    from whence.trust.card import Trust
 
-    return render_trust_html(payload)
+    return Trust.from_dict(payload).to_html()
 
 
 def _render_explanation(payload: Payload) -> str:

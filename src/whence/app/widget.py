@@ -235,7 +235,9 @@ class NotebookSession:
             fields = self._input.model_dump(include={"text", "pair", "target"})
             request = {**fields, "a": a.id, "b": b.id, "method": method}
             return build_input_document(self.answer("compare", request)).to_html(fragment=True)
-        return None if self.payload is None else build_document([self.payload]).to_html(fragment=True)
+        return (
+            None if self.payload is None else build_document([self.payload]).to_html(fragment=True)
+        )
 
     def __str__(self) -> str:
         text = self._input.picture or self._input.text

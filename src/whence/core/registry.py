@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
+from inspect import unwrap
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -49,6 +50,8 @@ class Registry:
     package: str
     required: frozenset[str]
     check: Callable[[Entry], None] = lambda entry: None  # further checks of this kind of entry
+    # Makes what is called of a function and its facts.
+    wrap: Callable[[Callable[..., Any], Mapping[str, Any]], Callable[..., Any]] = lambda fn, _: fn
     unknown: type[WhenceError] = UnknownMethod  # the error class for an unknown name
     _entries: dict[str, Entry] = field(default_factory=dict)
     _complete: bool = False
@@ -63,16 +66,17 @@ class Registry:
             if not (fn.__doc__ or "").strip():
                 raise BadMethod(f"The {self.kind} {name!r} ({where}) needs a docstring.")
             existing = self._entries.get(name)
-            if existing is not None and existing.fn is not fn:
+            if existing is not None and unwrap(existing.fn) is not fn:
                 other = f"{existing.fn.__module__}.{existing.fn.__qualname__}"
                 raise BadMethod(
                     f"The {self.kind} name {name!r} of {where} is taken by {other}; choose another."
                 )
-            entry = Entry(name, fn, MappingProxyType(dict(facts)), read_schema(fn))
+            wrapped: Any = self.wrap(fn, facts)
+            entry = Entry(name, wrapped, MappingProxyType(dict(facts)), read_schema(fn))
             _check_presets(entry, f"The {self.kind} {name!r} ({where})")
             self.check(entry)
             self._entries[name] = entry
-            return fn
+            return wrapped  # type: ignore[no-any-return]
 
         return register
 

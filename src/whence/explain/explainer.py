@@ -56,7 +56,9 @@ from whence.tracing.trace import Trace, run_traced
 from whence.trust.card import Trust
 
 OneText = str | tuple[str, str]
-Texts = list[str] | list[tuple[str, str]]
+Texts = list[
+    Any
+]  # several inputs; a list of chat messages alone is one, and gives an `Explanation`
 
 
 class ExplainOptions(TypedDict, total=False):

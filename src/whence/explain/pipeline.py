@@ -24,7 +24,7 @@ from whence.core.progress import Progress, ProgressCounter
 from whence.core.types import PassCount
 from whence.data.batches import Batch, BatchRules, collate, plan_batches
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_policy import choose_batch_policy, widen_for_variants
+from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.explanation import ExplainedImage, Explanation
 from whence.explain.inputs import InputFailureCallback
 from whence.explain.request import MethodRequest
@@ -94,7 +94,7 @@ def explain_batches(
         )
         for chosen in plan_batches(targeted.items, policy):
             items = [targeted.items[i] for i in chosen]
-            answers = build_prediction_cache(loaded, policy, size) if tests else None
+            answers = build_prediction_cache(loaded, policy) if tests else None
             explain = partial(
                 explain_batch,
                 explainer,
@@ -119,15 +119,13 @@ def _count_extra_forwards(request: MethodRequest, item: EncodedInput) -> int:
     return request.extra_forwards(len(item), pieced)
 
 
-def build_prediction_cache(
-    loaded: LoadedModel, policy: BatchRules, size: int | None = None
-) -> PredictionCache:
-    """Return a cache of the model's answers to changed inputs, at most `size` at a time."""
+def build_prediction_cache(loaded: LoadedModel, policy: BatchRules) -> PredictionCache:
+    """Return a cache of the model's answers to changed inputs."""
     return PredictionCache(
         loaded.model,
         pad_id=loaded.pad_id,
         device=loaded.device,
-        policy=widen_for_variants(loaded, policy, size),
+        policy=policy,
         infiller=loaded.infiller,
     )
 

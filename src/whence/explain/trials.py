@@ -1,19 +1,15 @@
-"""Trials for metrics, built from inputs or saved explanations; shared model queries; trust cards; a sign check.
-
-Model queries that metrics will make are collected first and answered in shared batches.
-"""
+"""Trials for metrics, built from inputs or saved explanations; trust cards; a sign check."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
 
-from whence.core.errors import BadEncoding, BadParameter, CannotRead, UnknownMethod, WhenceError
+from whence.core.errors import BadEncoding, BadParameter, CannotRead, UnknownMethod
 from whence.core.progress import Progress
 from whence.core.progress import ProgressCounter as TrustCounter
 from whence.core.types import PassCount, Task
@@ -31,7 +27,7 @@ from whence.data.removal import (
     select_replacements,
 )
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_policy import choose_batch_policy, widen_for_variants
+from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.explanation import Explanation
 from whence.explain.inputs import (
     InputFailureCallback,
@@ -41,7 +37,12 @@ from whence.explain.inputs import (
     warn_about_unknown_tokens,
 )
 from whence.explain.pipeline import build_prediction_cache, explain_batches
-from whence.explain.repeat import BatchRepeater, ExplainedInput, replace_unit_scores
+from whence.explain.repeat import (
+    BatchRepeater,
+    InputRepeater,
+    build_target_spec,
+    replace_unit_scores,
+)
 from whence.explain.request import MethodRequest, list_replacements, resolve_methods
 from whence.explain.tasks import (
     TargetedInputs,
@@ -51,71 +52,17 @@ from whence.explain.tasks import (
 )
 from whence.explain.tasks.causal_lm import CONTRAST_NOTE, with_decoder_start
 from whence.explain.tasks.masked_lm import mark_masks_special
-from whence.metrics._trial import RemovalPredictions, Trial, TrialStep, find_pending_queries
+from whence.metrics._requests import RemovalPredictions, run_together
+from whence.metrics._trial import Trial, TrialStep
 from whence.models.fingerprint import compute_fingerprint
 from whence.models.model import LoadedModel
 from whence.render.colour import merge_payloads
-from whence.tracing.ask import ForwardCount, ModelQuery, PredictionCache, count_forwards
+from whence.tracing.ask import ModelQuery, PredictionCache, count_forwards
 from whence.tracing.target import ResolvedTargets, TargetSpec, compute_probabilities
 from whence.trust.card import Trust, assess
 
 if TYPE_CHECKING:
     from whence.explain.explainer import Explainer
-
-# Rounds of dry runs; a metric whose queries depend on earlier answers needs several. Then each input runs alone.
-_MAX_ROUNDS = 16
-# Model queries per chunk: enough to sort by length, few enough for the memory of long texts.
-_QUERIES_PER_CHUNK = 2048
-
-MaskedInput = tuple[EncodedInput, list[int]]
-
-
-def prefetch_answers(
-    loaded: LoadedModel,
-    trials: Sequence[Trial],
-    parts: Sequence[TrialStep],
-    answers: PredictionCache,
-) -> None:
-    """Dry-run metrics to collect their model queries, and answer those of many inputs in shared batches.
-
-    If the model fails on a variant, prefetching stops, and the trial that needs the variant raises the error.
-    """
-    waiting = [(trial, part) for trial in trials for part in parts]
-    for _ in range(_MAX_ROUNDS):
-        pending: dict[int, tuple[Trial, dict[frozenset[int], None]]] = {}
-        remaining = []
-        for trial, part in waiting:
-            masked = find_pending_queries(trial, part)
-            if masked is not None:
-                pending.setdefault(id(trial), (trial, {}))[1].update(dict.fromkeys(masked))
-                remaining.append((trial, part))
-        if not pending:
-            return
-        queries = [(trial, list(masked)) for trial, masked in pending.values()]
-        try:
-            _ask_model(loaded, queries, answers)
-        except WhenceError:
-            return
-        for trial, masked in queries:
-            trial.removed.shares(masked)  # no model run: `answers` has cached them
-        waiting = remaining
-
-
-def _ask_model(
-    loaded: LoadedModel,
-    queries: Sequence[tuple[Trial, list[frozenset[int]]]],
-    answers: PredictionCache,
-) -> None:
-    variants = (
-        (trial.item, trial.removed.places(positions), trial.removed.how)
-        for trial, masked in queries
-        for positions in masked
-    )
-    while chunk := list(islice(variants, _QUERIES_PER_CHUNK)):
-        items, sets, ways = zip(*chunk, strict=True)
-        fillers = select_replacements(loaded.fillers, items[0].picture is not None)
-        answers.without(items, range(len(items)), sets, ways[0], fillers)
-
 
 _EXPLAIN_AGAIN_HINT = "Explain the input anew and test that."
 
@@ -216,33 +163,32 @@ def find_units(item: EncodedInput, unit: Unit, loaded: LoadedModel) -> Units:
     return tuple(word for word in words if word)
 
 
-def build_trial(
+def put_on_trial(
     loaded: LoadedModel,
-    item: EncodedInput,
-    explanations: Sequence[Explanation],
+    explained: Sequence[tuple[EncodedInput, Sequence[Explanation]]],
     *,
     how: Removal,
     unit: Unit,
     policy: BatchRules,
-    remaker: BatchRepeater,
-    seed: int,
+    seed: int = 0,
     answers: PredictionCache | None = None,
-    marks: Callable[[EncodedInput, Units], Sequence[bool] | None] | None = None,
-    known: HumanAnnotation | None = None,
     progress: Callable[[int], None] = lambda _: None,
-) -> Trial:
-    """Build the trial of explanations of one input and one target."""
+) -> list[Trial]:
+    """Build the trials of inputs of one batch, each with explanations of one target.
+
+    `answers` are those of the model so far, and `progress` is told of forward passes.
+    """
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise BadParameter(f"seed must be a whole number. Got {seed!r}.")
-    first = explanations[0]
-    against = None if first.target.against is None else first.target.against.index
-    of = first.original_target.of
-    spec = TargetSpec(first.target.index, against, of)
-    logits = torch.tensor([first.prediction.logits], dtype=torch.float64, device=loaded.device)
-    batch = collate([item], pad_id=loaded.pad_id, device=loaded.device)
+    firsts = [explanations[0] for _, explanations in explained]
+    logits = torch.tensor(
+        [first.prediction.logits for first in firsts], dtype=torch.float64, device=loaded.device
+    )
+    targets = [first.original_target for first in firsts]
+    spec = build_target_spec(targets)
     ask = ModelQuery(
         loaded.model,
-        batch,
+        collate([item for item, _ in explained], pad_id=loaded.pad_id, device=loaded.device),
         logits.to(loaded.dtype),
         ResolvedTargets(*spec.resolve(logits), spec, loaded.task),
         fillers=loaded.fillers,
@@ -254,36 +200,33 @@ def build_trial(
         checkpoint=loaded.checkpoint,
         progress=progress,
     )
-    units = find_units(item, unit, loaded)
-    shares = compute_probabilities(logits, loaded.task)[0].cpu().numpy()
-    marked = None if marks is None else marks(item, units)
-    return Trial(
-        item=item,
-        task=loaded.task,
-        names=tuple(one.method for one in explanations),
-        scores=np.stack([_compute_unit_scores(one, units, unit) for one in explanations]),
-        signed=tuple(one.signed for one in explanations),
-        axioms=tuple(one.axioms for one in explanations),
-        units=units,
-        removed=RemovalPredictions(ask, units, how, first.target, shares, loaded.task),
-        again=remaker.add(
-            ExplainedInput(
-                item,
-                {one.method: _rebuild_request(one, loaded) for one in explanations},
-                logits,
-                first.target.index,
-                against,
-                of,
-                units if unit == "word" else None,
+    shares = compute_probabilities(logits, loaded.task).cpu().numpy()
+    slopes = _compute_slopes(logits.cpu(), spec, loaded.task)
+    repeater = BatchRepeater(loaded, policy, progress)
+    trials = []
+    for row, (item, explanations) in enumerate(explained):
+        units = find_units(item, unit, loaded)
+        requests = {one.method: _rebuild_request(one, loaded) for one in explanations}
+        words = units if unit == "word" else None
+        trials.append(
+            Trial(
+                item=item,
+                task=loaded.task,
+                names=tuple(one.method for one in explanations),
+                scores=np.stack([_compute_unit_scores(one, units, unit) for one in explanations]),
+                signed=tuple(one.signed for one in explanations),
+                axioms=tuple(one.axioms for one in explanations),
+                units=units,
+                removed=RemovalPredictions(
+                    ask, row, units, how, firsts[row].target, shares[row], loaded.task
+                ),
+                again=repeater.add(item, requests, logits[row : row + 1], targets[row], words),
+                fine=tuple(None if one.shown is None else one.shown.fine for one in explanations),
+                seed=seed,
+                slope=slopes[row],
             )
-        ),
-        marked=None if marked is None else tuple(marked),
-        mask=None if known is None else known.mask,
-        truth=None if known is None else known.truth,
-        fine=tuple(None if one.shown is None else one.shown.fine for one in explanations),
-        seed=seed,
-        slope=_compute_slope(first, spec, loaded.task),
-    )
+        )
+    return trials
 
 
 def _compute_unit_scores(
@@ -304,10 +247,11 @@ def _compute_unit_scores(
 
 # The caller may be in inference mode, whose tensors cannot be differentiated.
 @torch.inference_mode(False)
-def _compute_slope(explanation: Explanation, spec: TargetSpec, task: Task) -> float:
-    """Return the sum of |d explained / d logits|: 1 for a logit, 2 for a contrast."""
-    logits = torch.tensor([explanation.prediction.logits], dtype=torch.float64)
-    return float(ResolvedTargets(*spec.resolve(logits), spec, task).slope(logits).abs().sum())
+def _compute_slopes(logits: torch.Tensor, spec: TargetSpec, task: Task) -> list[float]:
+    """Return the sum of |d explained / d logits| of each input: 1 for a logit, 2 for a contrast."""
+    own = logits.clone()
+    slopes = ResolvedTargets(*spec.resolve(own), spec, task).slope(own).abs()
+    return [float(slope.sum()) for slope in slopes]
 
 
 def _rebuild_request(explanation: Explanation, loaded: LoadedModel) -> MethodRequest | str:
@@ -355,30 +299,31 @@ def build_trials(
         words=unit == "word",
         tests=True,
     ):
-        assert batch.answers is not None
-        remaker = BatchRepeater(loaded, batch.policy)
         rows = zip(batch.numbers, batch.items, batch.results, strict=True)
         explained = [row for row in rows if row[2]]
-        # Build all trials of a batch before the first is used, so that repeats share a pass.
-        ready = [
-            build_trial(
-                loaded,
-                item,
-                list(by_name.values()),
-                how=how,
-                unit=unit,
-                policy=widen_for_variants(loaded, batch.policy, batch_size),
-                remaker=remaker,
-                seed=seed,
-                answers=batch.answers,
-                marks=None if marks is None else partial(marks, i),
-                known=None if known is None else known[i],
+        if not explained:
+            continue
+        trials = put_on_trial(
+            loaded,
+            [(item, list(by_name.values())) for _, item, by_name in explained],
+            how=how,
+            unit=unit,
+            policy=batch.policy,
+            seed=seed,
+            answers=batch.answers,
+        )
+        for place, (number, item, _) in enumerate(explained):
+            marked = None if marks is None else marks(number, item, trials[place].units)
+            own = HumanAnnotation() if known is None else known[number]
+            trials[place] = replace(
+                trials[place],
+                marked=None if marked is None else tuple(marked),
+                mask=own.mask,
+                truth=own.truth,
             )
-            for i, item, by_name in explained
-        ]
-        prefetch_answers(loaded, ready, parts, batch.answers)
-        for trial, (i, _, by_name) in zip(ready, explained, strict=True):
-            yield i, trial, by_name
+        results = iter(run_together(step(trial) for trial in trials for step in parts))
+        for trial, (number, _, by_name) in zip(trials, explained, strict=True):
+            yield number, replace(trial, results=tuple(islice(results, len(parts)))), by_name
 
 
 def assess_trust(
@@ -424,20 +369,35 @@ def assess_trust(
         else:
             explanations = [explanation]
             answers = build_prediction_cache(loaded, policy)
-        return _assess_explanations(
+        meter = TrustCounter(progress)
+        (trial,) = put_on_trial(
             loaded,
-            item,
-            explanations,
-            ways=ways,
+            [(item, explanations)],
+            how=ways[0],
             unit=unit,
             policy=policy,
-            answers=answers,
-            runs=runs,
-            earlier=earlier,
-            started=started,
-            budget=budget,
             seed=seed,
-            progress=progress,
+            answers=answers,
+            progress=meter.add,
+        )
+        again = trial.again
+        assert isinstance(again, InputRepeater)
+
+        def count_spent() -> PassCount:
+            drawn = 0 if answers.infill is None else answers.infill.forwards
+            forward = earlier.forward + runs.forward + drawn
+            return PassCount(forward, earlier.backward + again.passes.backward)
+
+        return assess(
+            trial,
+            merge_payloads([one.to_dict() for one in explanations]),
+            prices=again.prices,
+            spent=count_spent,
+            started=started,
+            removals=ways,
+            unit=unit,
+            budget=budget,
+            meter=meter,
         )
 
 
@@ -489,55 +449,6 @@ def _count_backwards(explanations: Sequence[Explanation]) -> int:
     return int(any(counts)) + sum(count - 1 for count in counts if count > 1)
 
 
-def _assess_explanations(
-    loaded: LoadedModel,
-    item: EncodedInput,
-    explanations: Sequence[Explanation],
-    *,
-    ways: list[Removal],
-    unit: Unit,
-    policy: BatchRules,
-    answers: PredictionCache,
-    runs: ForwardCount,
-    earlier: PassCount,
-    started: float,
-    budget: int | None,
-    seed: int,
-    progress: Progress | None,
-) -> Trust:
-    """Return the trust card of explanations; `runs` counts forwards, `earlier` passes before."""
-    meter = TrustCounter(progress)
-    trial = build_trial(
-        loaded,
-        item,
-        explanations,
-        how=ways[0],
-        unit=unit,
-        policy=policy,
-        remaker=BatchRepeater(loaded, policy, meter.add),
-        seed=seed,
-        answers=answers,
-        progress=meter.add,
-    )
-
-    def count_spent() -> PassCount:
-        drawn = 0 if answers.infill is None else answers.infill.forwards
-        forward = earlier.forward + runs.forward + drawn
-        return PassCount(forward, earlier.backward + trial.again.passes.backward)
-
-    return assess(
-        trial,
-        merge_payloads([explanation.to_dict() for explanation in explanations]),
-        prices=trial.again.prices,
-        spent=count_spent,
-        started=started,
-        removals=ways,
-        unit=unit,
-        budget=budget,
-        meter=meter,
-    )
-
-
 SIGN_CODE = "sign"
 # In a longer text one word hardly moves the prediction, so a wrong sign misleads little.
 _MAX_WORDS = 64  # words
@@ -581,30 +492,23 @@ def _check_strongest_sign(
     masked = [token for token in word.tokens if token in free]
     if not score or not masked:
         return None
-    target = explanation.target
-    against = None if target.against is None else target.against.index
-    spec = TargetSpec(target.index, against, "probability")
-    logits = torch.tensor([explanation.prediction.logits], dtype=loaded.dtype, device=loaded.device)
-    ask = ModelQuery(
-        loaded.model,
-        collate([item], pad_id=loaded.pad_id, device=loaded.device),
-        logits,
-        ResolvedTargets(*spec.resolve(logits), spec, loaded.task),
-        fillers=loaded.fillers,
-        anchors=loaded.anchors,
-        pad_id=loaded.pad_id,
+    (trial,) = put_on_trial(
+        loaded,
+        [(item, [explanation])],
+        how=resolve_removal(None, select_replacements(loaded.fillers, pictures=False)),
+        unit="token",
         policy=choose_batch_policy(loaded, [item], probe=True),
-        infiller=loaded.infiller,
-        checkpoint=loaded.checkpoint,
     )
-    (values,) = ask.without([[(), masked]], resolve_removal(None, ask.fillers))
-    whole, without = (float(value) for value in values)
-    noise = _ROUNDING * ask.eps
+    removed = trial.removed
+    shares = removed.ask.compute_probabilities_without([(0, ()), (0, masked)], removed.how)
+    whole, without = removed.select_target(shares.double().cpu().numpy()).tolist()
+    noise = _ROUNDING * removed.ask.eps
     # A different prediction for the whole text means that the model was trained since: no comparison.
-    if abs(whole - float(ask.base())) > noise or abs(whole - without) <= noise:
+    if abs(whole - trial.base) > noise or abs(whole - without) <= noise:
         return None
     if (score > 0) == (whole > without):
         return None
+    target = explanation.target
     side = "for" if score > 0 else "against"
     moves = "falls" if whole > without else "rises"
     sentence = (

@@ -63,7 +63,7 @@ class LoadedModel:
         """Whether the model takes images."""
         return self.modality != "text"
 
-    @property
+    @cached_property
     def modality(self) -> Literal["text", "picture", "both"]:
         """The model's input: texts, images, or both compared with each other."""
         return detect_modality(self.model)

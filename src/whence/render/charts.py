@@ -841,7 +841,7 @@ def render_band(plot: Mapping[str, Any]) -> list[str]:
     low, high = ends = compute_curve_bounds([plot])
     at = plot["at"]
     frame = PlotFrame(
-        AxisScale(at[0], max(at[-1], at[0] + 1e-9), 54, PLOT_WIDTH - 12),
+        AxisScale(at[0], max(at[-1], at[0] + 1e-9), 54, PLOT_WIDTH - 18),
         AxisScale(low, high, 166, 14),
     )
 

@@ -614,7 +614,7 @@ def _render_cell_text(cell: Cell, places: dict[str, str]) -> str:
         text = f"<strong>{text}</strong>"
     elif cell.tone:
         text = f'<span class="{cell.tone}">{text}</span>'
-    if cell.link in places:
+    if cell.link and cell.link in places:
         text = f'<a href="#{places[cell.link]}">{text}</a>'
     if cell.bar is not None:
         colour = _format_css_colour(1.0 if cell.bar > 0 else -1.0)

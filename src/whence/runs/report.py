@@ -55,6 +55,7 @@ from whence.render.text import (
     sanitise_text,
     select_top_features,
 )
+from whence.studies.audit.conclusion import to_one_line
 from whence.studies.audit.report import AUDIT_PAGE_STYLE as AUDIT_PAGE
 from whence.studies.audit.report import AUDIT_STYLE as AUDIT
 from whence.studies.audit.report import (
@@ -65,7 +66,6 @@ from whence.studies.audit.report import (
     format_answer,
     format_plot_sketch,
     render_wide_table,
-    to_one_line,
 )
 from whence.studies.audit.report import format_audit_markdown as audit_markdown
 from whence.studies.audit.report import format_audit_text as audit_text

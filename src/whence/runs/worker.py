@@ -53,7 +53,6 @@ from whence.studies.evaluation.measure import (
     UnreadableExample,
     build_mark_function,
     build_trial_steps,
-    measure_trial,
     resolve_metrics,
     try_method,
 )
@@ -495,8 +494,7 @@ class BatchWork:
         for place, trial, explanations in trials:
             row = some[place].row
             _add_explanations(results, some[place], explanations)
-            for measure in measures:
-                outcomes = measure_trial(measure, trial, plan.rankings)
+            for measure, outcomes in zip(measures, trial.results[1:], strict=True):
                 for name, outcome in zip(trial.names, outcomes, strict=True):
                     results.tested[row, name, measure.name] = outcome
             self.clock.end(trial)

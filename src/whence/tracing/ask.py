@@ -457,7 +457,7 @@ class ModelQuery:
             length = len(self._batch.items[pair[0]])
             longest = max(longest, length)
             if chunk and (
-                self._policy.size == 1 or (len(chunk) + 1) * longest > self._policy.cells
+                self._policy.alone or (len(chunk) + 1) * longest > self._policy.cells
             ):
                 yield chunk
                 chunk, longest = [], length

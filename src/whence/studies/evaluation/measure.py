@@ -29,8 +29,17 @@ from whence.explain.explainer import Explainer
 from whence.explain.explanations import Explanations
 from whence.explain.request import MethodRequest
 from whence.explain.trials import MarkFunction
-from whence.metrics import Outcome, build_null_trial, build_untestable_outcome, metric
-from whence.metrics._trial import Trial, TrialStep
+from whence.metrics import (
+    Outcome,
+    Steps,
+    Trial,
+    build_null_trial,
+    build_untestable_outcome,
+    metric,
+    run_metric,
+)
+from whence.metrics._requests import run_together
+from whence.metrics._trial import TrialStep
 from whence.stats.intervals import Array
 
 
@@ -74,16 +83,24 @@ class MetricRequest:
 
     def run(self, trial: Trial) -> Outcome:
         """Run the metric on a trial; an error makes the outcome untestable."""
+        outcome: Outcome = run_together([self.ask(trial)])[0]
+        return outcome
+
+    def ask(self, trial: Trial) -> Steps[Outcome]:
+        """Run the metric as a generator of its requests; an error makes the outcome untestable."""
         try:
-            outcome: Outcome = self.entry.fn(trial, **self.params)
+            return (yield from run_metric(self.entry, trial, self.params))
         except WhenceError as error:
             return replace(build_untestable_outcome(trial, str(error)), error=error.code)
-        return outcome
 
     def nulls(self, trial: Trial, draws: int) -> list[Outcome]:
         """Return the outcomes of random explanations: one for all rows of the trial, or one for each."""
+        return run_together(map(self.ask, self.build_null_trials(trial, draws)))
+
+    def build_null_trials(self, trial: Trial, draws: int) -> list[Trial]:
+        """Return random explanations: one trial of them for all rows of the trial, or one for each."""
         rows = [0] if self.has_shared_null else range(len(trial.names))
-        return [self.run(build_null_trial(self.entry, trial, row, draws)) for row in rows]
+        return [build_null_trial(self.entry, trial, row, draws) for row in rows]
 
     def aggregate(self, parts: Array, names: Sequence[str]) -> float:
         """Aggregate the parts of some examples, (examples, parts), to one number."""
@@ -185,9 +202,13 @@ class MetricResult:
     null_parts: tuple[OptionalFloats, ...] | None = None
 
 
-def measure_trial(measure: MetricRequest, trial: Trial, draws: int) -> list[MetricResult]:
-    """Run a metric on all explanations of a trial, and on `draws` random ones."""
-    outcome, nulls = _run_with_null(measure, draws, trial)
+def measure_trial(measure: MetricRequest, draws: int, trial: Trial) -> Steps[list[MetricResult]]:
+    """Run a metric on all explanations of a trial, and on `draws` random ones, as a generator of its requests."""
+    outcome, nulls = (yield from measure.ask(trial)), None
+    if measure.constant is None and not np.isnan(outcome.values).all():
+        nulls = []
+        for null in measure.build_null_trials(trial, draws):
+            nulls.append((yield from measure.ask(null)))
     return [
         MetricResult(
             _none_if_nan(outcome.values[row]),
@@ -202,17 +223,7 @@ def measure_trial(measure: MetricRequest, trial: Trial, draws: int) -> list[Metr
 
 def build_trial_steps(measures: Sequence[MetricRequest], draws: int) -> list[TrialStep]:
     """Return one step per metric: run it on a trial, and on random explanations."""
-    return [partial(_run_with_null, measure, draws) for measure in measures]
-
-
-def _run_with_null(
-    measure: MetricRequest, draws: int, trial: Trial
-) -> tuple[Outcome, list[Outcome] | None]:
-    """Return a metric's outcome for the explanations and for random ones; None if not needed."""
-    outcome = measure.run(trial)
-    if measure.constant is not None or np.isnan(outcome.values).all():
-        return outcome, None
-    return outcome, measure.nulls(trial, draws)
+    return [partial(measure_trial, measure, draws) for measure in measures]
 
 
 def _find_null(measure: MetricRequest, nulls: list[Outcome] | None, row: int) -> float | None:
