@@ -44,7 +44,7 @@ BUDGETS = {
     "runs": (8_800, 3_450),
     "stats": (950, 700),
     "studies/audit": (5_600, 3_350),
-    "studies/compare": (2_400, 1_500),
+    "studies/compare": (2_270, 1_500),
     "studies/evaluation": (3_400, 1_650),
     "studies/training": (1_330, 850),
     "tracing": (5_930, 4_200),

@@ -82,11 +82,10 @@ def _render_evaluation(payload: Payload) -> str:
 
 def _render_evaluations(payload: Payload) -> str:
     from whence.studies.evaluation.evaluation import Evaluation
-    from whence.studies.evaluation.report import render_evaluation_html
+    from whence.studies.evaluation.report import build_document
 
-    return render_evaluation_html(
-        *(Evaluation.from_dict(evaluation).to_dict() for evaluation in payload["evaluations"])
-    )
+    tables = [Evaluation.from_dict(evaluation).data for evaluation in payload["evaluations"]]
+    return build_document(*tables).to_html()
 
 
 def _render_recommendation(payload: Payload) -> str:
