@@ -31,6 +31,7 @@ from plain_metrics import FAITHFULNESS, Ids, PlainModel, draw_sets, list_needed_
 
 import whence
 from whence.data.dataset import read_dataset
+from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.repeat import BatchRepeater
 from whence.explain.trials import build_trial
 from whence.methods import method
@@ -80,7 +81,7 @@ def record_inputs(model: Any) -> Iterator[list[Ids | None]]:
 def build_fresh_trial(explainer: Any, explanations: Sequence[Any]) -> Trial:
     """Return a trial of explanations, with no query made yet."""
     item = explanations[0].item
-    policy = explainer._maker.sharing.policy([item], tests=True)
+    policy = choose_batch_policy(explainer.loaded, [item], probe=True)
     loaded = explainer._loaded
     return build_trial(
         loaded, item, explanations, how="mask", unit="token", policy=policy, seed=0, remaker=BatchRepeater(loaded, policy),

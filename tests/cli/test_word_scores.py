@@ -11,7 +11,7 @@ import whence
 from tests import zoo
 from tests.unit.small_tokenizers import byte_level, wordpiece
 from whence.explain.explanation import Explanation
-from whence.metrics._trial import OtherClass
+from whence.metrics._requests import OtherClass
 from whence.render.text import format_explanation_text
 from whence.runs.results import Run
 

@@ -18,7 +18,7 @@ from tests.audit_subjects import subject_of
 from whence.core.seed import build_generator
 from whence.data.batches import collate
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_policy import MAX_INPUTS
+from whence.explain.batch_policy import _CPU_SIZE as MAX_INPUTS
 from whence.explain.inputs import encode_inputs
 from whence.methods import is_trace_method, method
 from whence.studies.audit import importance

@@ -10,10 +10,12 @@ from tests import encoder_decoder_models
 from tests.contract.state import assert_unchanged, snapshot
 from tests.reference.twins_sides import TWINS, TwoSided
 from whence.core.errors import BadParameter, NotCapturable
+from whence.core.progress import ProgressCounter
 from whence.data.batches import Batch, BatchRules, collate
 from whence.data.readout import ContinuationReadout, TokenReadout
 from whence.data.removal import list_removable_tokens, remove_tokens
-from whence.explain.batch_explainer import ProgressCounter, explain_batch
+from whence.explain.explainer import Explainer
+from whence.explain.pipeline import explain_batch
 from whence.explain.request import resolve_methods
 from whence.methods import method
 from whence.models.load import load_model
@@ -50,8 +52,8 @@ def scores(model, batch, names, spec=ASKED, params=None):
     for name in names:
         asked = resolve_methods(name, {**FEW.get(name, {}), **(params or {})}, loaded.fillers)
         results = explain_batch(
-            loaded, batch, asked, spec=spec, policy=BatchRules(64, 4096), tally=ProgressCounter(None, batch.items, asked),
-            facts={"model": {}, "provenance": {}},
+            Explainer(loaded), batch.items, asked, spec=spec, policy=BatchRules(64, 4096), counter=ProgressCounter(None),
+            origin={"model": {}, "provenance": {}},
         )  # fmt: skip
         for one, result in zip(found, results, strict=True):
             one[name] = result[name]

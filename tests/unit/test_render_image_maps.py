@@ -35,9 +35,7 @@ from whence.render.image_maps import (
 )
 from whence.render.terminal import render_explanation, render_explanations
 from whence.render.text import format_explanation_text
-from whence.trust.report import format_trust_text as card_plain
-from whence.trust.report import render_trust_html as card_page
-from whence.trust.report import render_trust_terminal as card_render
+from whence.trust.card import Trust
 
 GRID = (4, 6)
 PEAK, PIT = (1, 4), (3, 0)  # where a patch speaks for the class, and where against it
@@ -344,11 +342,9 @@ def test_format_explanation_text_names_patches_by_row_and_column():
 
 
 def test_trust_card_of_an_image_shows_the_image_and_counts_patches():
-    html = card_page(card())
+    html = Trust(card()).to_html()
     assert len(decode_page_images(html)) == 2
     assert "patches removed" in html and "All patches" in html
     assert "random rankings of the same picture" in html
-    for out in (print_to_terminal(card_render(card()), 80), card_plain(card())):
+    for out in (print_to_terminal(Trust(card()), 80), str(Trust(card()))):
         assert "24 patches" in out and "tokens" not in out and "of the same text" not in out
-    assert "▀" in print_to_terminal(card_render(card()), 80)
-    assert " . . . . 9 ." in print_to_terminal(card_render(card()), 80, **PIPED)

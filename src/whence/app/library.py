@@ -100,15 +100,15 @@ def _render_comparison(payload: Payload) -> str:
 
 
 def _render_trust(payload: Payload) -> str:
-    from whence.trust.report import render_trust_html
+    from whence.trust.card import Trust
 
-    return render_trust_html(payload)
+    return Trust.from_dict(payload).to_html()
 
 
 def _render_explanation(payload: Payload) -> str:
-    from whence.render.html import render_explanations_html
+    from whence.explain.report import build_document
 
-    return render_explanations_html([payload])
+    return build_document([payload]).to_html()
 
 
 def _render_generation(payload: Payload) -> str:
@@ -149,9 +149,9 @@ def _build_plural_kind(kind: str) -> ResultKind:
     """Return the kind of a list of explanations of one input: several targets or entities."""
 
     def page(payload: Payload) -> str:
-        from whence.render.html import render_explanations_html as sheet
+        from whence.explain.report import build_document
 
-        return sheet(payload[kind])
+        return build_document(payload[kind]).to_html()
 
     def summary(payload: Payload) -> str:
         return "; ".join(map(_summarise_explanation, payload[kind]))[:200]

@@ -176,15 +176,16 @@ class ServedModel:
         methods: Sequence[str],
         progress: Progress,
         reader: "Explainer | None" = None,
-    ) -> "list[dict[str, Explanation]]":
-        """Return the explanations by method, one dict for each output; `reader` as in `inside`."""
-        explanations = (reader or self.explainer()).explain(
+    ) -> "list[list[Explanation]]":
+        """Return the explanations, one list for each output; `reader` as in `inside`."""
+        explanations: Any = (reader or self.explainer()).explain(
             self.resolve_input(model_input),
             method=list(methods),
             progress=progress,
             **self.build_options(model_input),
         )
-        return explanations if isinstance(explanations, list) else [explanations]
+        groups: list[list[Explanation]] = explanations.group_by_input()
+        return groups
 
     def inside(self, model_input: Input, reader: "Explainer | None" = None) -> "Inside":
         """Return the inspected input of a request, cached.
@@ -284,7 +285,8 @@ class ServedModel:
     def _load(self) -> "Explainer":
         settings = self._settings
         with _LOAD_LOCK:
-            from whence.explain.explainer import describe_model_options, load
+            from whence.explain.examine import describe_model_options
+            from whence.explain.explainer import load
 
             explainer = load(self.origin, device=settings.device, dtype=settings.dtype)
         self._facts = describe_model_options(explainer)

@@ -28,12 +28,14 @@ from whence.core.errors import (
 from whence.core.progress import Progress
 from whence.core.types import OutputScale
 from whence.data.readout import ContinuationReadout, EntityReadout
-from whence.explain.explainer import Explainer, describe_model_options, load
+from whence.explain.examine import describe_model_options
+from whence.explain.explainer import Explainer, load
 from whence.explain.explanation import Explanation
+from whence.explain.explanations import Explanations
 from whence.explain.inside import Inside
+from whence.explain.report import build_document
 from whence.render.colour import merge_payloads
-from whence.render.html import render_explanation_fragment
-from whence.studies.compare.report import render_input_comparison_fragment
+from whence.studies.compare.report import build_input_document
 
 if TYPE_CHECKING:
     from whence.app.workbench import Workbench
@@ -126,10 +128,10 @@ class NotebookModel(ServedModel):
         methods: Sequence[str],
         progress: Progress,
         reader: Explainer | None = None,
-    ) -> list[dict[str, Explanation]]:
-        """Return the explanations by method; those that the workbench was opened on are given."""
+    ) -> list[list[Explanation]]:
+        """Return the explanations; those that the workbench was opened on are given."""
         if self._is_first(model_input) and all(name in self.given for name in methods):
-            return [{name: self.given[name] for name in methods}]
+            return [[self.given[name] for name in methods]]
         return super().explain(model_input, methods, progress, reader)
 
     def resolve_input(self, model_input: Input) -> Any:
@@ -233,8 +235,10 @@ class NotebookSession:
             method = next(iter(a.given), None) or b.explainer().default_method()
             fields = self._input.model_dump(include={"text", "pair", "target"})
             request = {**fields, "a": a.id, "b": b.id, "method": method}
-            return render_input_comparison_fragment(self.answer("compare", request))
-        return None if self.payload is None else render_explanation_fragment(self.payload)
+            return build_input_document(self.answer("compare", request)).to_html(fragment=True)
+        return (
+            None if self.payload is None else build_document([self.payload]).to_html(fragment=True)
+        )
 
     def __str__(self) -> str:
         text = self._input.picture or self._input.text
@@ -328,12 +332,12 @@ def workbench(
             by_name = explainer.explain(
                 text, method=names, target=target, of=of, truncate=truncate, **about
             )
-            if not isinstance(by_name, dict):
+            if not by_name.of_one:
                 raise BadParameter(
                     f"The workbench shows one text or picture, and one thing about it. Got {len(by_name)}: open one "
                     "for each."
                 )
-            explanations = list(by_name.values())
+            explanations = by_name.flatten()
     widget_class = _import_workbench()
     other = None if against is None else _resolve_explainer(against)
     session = NotebookSession(explainer, explanations, text=text, about=about, other=other)
@@ -343,11 +347,7 @@ def workbench(
 def _list_explanations(what: Any) -> list[Explanation]:
     if isinstance(what, Explanation):
         return [what]
-    if isinstance(what, Mapping) and what:
-        values = list(what.values())
-        if all(isinstance(value, Explanation) for value in values):
-            return values
-    return []
+    return what.flatten() if isinstance(what, Explanations) and what.of_one else []
 
 
 def _resolve_explainer(what: Any) -> Explainer:

@@ -70,34 +70,33 @@ def explain(
         with pause_garbage_collection():
             explainer, source, how = given.open(model, methods)
         choices = list(dict.fromkeys(target)) if target else [None]
-        results: list[Any] = [
+        results = [
             explainer.explain(source, target=choice, progress=report, **how) for choice in choices
         ]
-        several = isinstance(results[0], list)
-        groups = [group for each in results for group in (each if several else [each])]
+        groups = [group for result in results for group in result.group_by_input()]
         if output.html is not None:
             from whence.explain.page import render_page
 
-            write_text(output.html, render_page([list(group.values()) for group in groups]))
+            write_text(output.html, render_page(groups))
     payloads = [
-        merge_payloads([explanation.to_display_dict() for explanation in group.values()])
-        for group in groups
+        merge_payloads([explanation.to_display_dict() for explanation in group]) for group in groups
     ]
     if out is not None:
         from whence.render.image_maps import render_image_sheet_png
 
         write_bytes(out, render_image_sheet_png(payloads))
-    kind = "targets" if len(choices) > 1 else "entities" if several else None
+    kind = "targets" if len(choices) > 1 else None if results[0].of_one else "entities"
     if output.as_json:
         options.print_json(payloads[0] if kind is None else wrap_payloads(payloads, kind))
         return
     from rich.console import Console
 
-    from whence.render.terminal import render_explanations, render_headline_list
+    from whence.explain.report import build_document
+    from whence.render.terminal import render_headline_list
 
     if kind == "entities" and len(payloads) > 1:
         Console().print(render_headline_list(payloads))
-    Console().print(render_explanations(payloads, top))
+    Console().print(build_document(payloads, top).to_terminal())
     options.print_paths(console, output.html, out)
 
 

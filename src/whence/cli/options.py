@@ -20,9 +20,9 @@ from whence.core.files import check_writable
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from whence.core.result import Result
     from whence.data.dataset import Dataset
     from whence.explain.explainer import Explainer
-    from whence.render.document import Result
 
 
 def complete_method(start: str) -> list[str]:

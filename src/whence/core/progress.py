@@ -11,17 +11,17 @@ class ProgressCounter:
     def __init__(self, progress: Progress | None, total: int = 0) -> None:
         self._progress = progress
         self._total = total
-        self._done = 0
+        self._done = 0.0
 
-    def add(self, units: int) -> None:
-        """Count finished units."""
+    def add(self, units: float) -> None:
+        """Count finished units, or parts of one."""
         self._done += units
         if self._progress is not None:
-            self._progress(min(self._done, self._total), self._total)
+            self._progress(min(round(self._done), self._total), self._total)
 
     def expect(self, remaining: int) -> None:
         """Set the number of remaining units to a better estimate."""
-        self._total = self._done + remaining
+        self._total = round(self._done) + remaining
         self.add(0)
 
     def correct(self, expected: int, actual: int) -> None:

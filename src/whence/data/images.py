@@ -352,10 +352,10 @@ class EncodedImage:
         return torch.where(self.spread_over_pixels(gone), self.build_fill(self.fill), self.pixels)
 
     def spread_over_pixels(self, patches: Tensor) -> Tensor:
-        """Spread one value for each patch over its pixels, (height, width)."""
+        """Spread one value for each patch over its pixels, (..., height, width)."""
         down, across = self.patch
-        rows = patches.reshape(self.grid).repeat_interleave(down, 0)
-        return rows.repeat_interleave(across, 1)
+        rows = patches.reshape(*patches.shape[:-1], *self.grid).repeat_interleave(down, -2)
+        return rows.repeat_interleave(across, -1)
 
     def build_fill(self, fill: ImageFill) -> Tensor:
         """Return the pixels that replace removed ones."""

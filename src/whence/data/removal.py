@@ -9,13 +9,14 @@ the sizes.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from math import comb
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
 from whence.core.errors import BadParameter
+from whence.data.batches import Variants
 from whence.data.images import IMAGE_FILLS, ImageFill
 from whence.data.readout import TokenReadout
 from whence.data.tokens import EncodedInput
@@ -187,6 +188,35 @@ def remove_tokens(
     return EncodedInput(
         features, (), (), item.source, answer=answer, reading=reading, labels=item.labels
     )
+
+
+def remove_sets(
+    items: Sequence[EncodedInput],
+    owners: Sequence[int],
+    sets: Sequence[Collection[int]],
+    how: Removal,
+    fillers: Mapping[str, int],
+) -> Variants:
+    """Return variants of inputs: of each owner (an input's number) without one set of its tokens."""
+    reads = any(item.answer or (item.reading and item.reading.places) for item in items)
+    if how == "delete" and reads:  # the readout of each variant is at other positions
+        pairs = zip(owners, sets, strict=True)
+        return Variants.of([remove_tokens(items[row], gone, how, fillers) for row, gone in pairs])
+    numbers, width = np.asarray(owners, dtype=np.int64), max(map(len, items))
+    gone = np.zeros((len(numbers), width), dtype=bool)
+    rows = np.repeat(np.arange(len(sets)), [len(places) for places in sets])
+    gone[rows, np.fromiter(chain.from_iterable(sets), np.int64, len(rows))] = True
+    for row, item in enumerate(items):
+        for place in find_queried_mask(item, fillers):
+            gone[numbers == row, place] = False
+    if items[0].picture is not None:
+        return Variants.hide(items, numbers, gone, cast(ImageFill, how))
+    if how != "delete":
+        return Variants.fill(items, numbers, gone, fillers[how])
+    whole = gone.sum(1) >= np.array([len(item) for item in items])[numbers]
+    for row in whole.nonzero()[0]:
+        remove_tokens(items[numbers[row]], sets[row], how, fillers)  # raises the error
+    return Variants.drop(items, numbers, gone)
 
 
 def find_queried_mask(item: EncodedInput, fillers: Mapping[str, int]) -> frozenset[int]:

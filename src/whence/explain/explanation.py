@@ -30,15 +30,14 @@ from whence.render.colour import (
     compute_heatmap,
     sum_by_segment,
 )
-from whence.render.html import render_explanation_fragment
 from whence.render.image_maps import Pixels, decode_png_base64, encode_png_base64
-from whence.render.text import format_explanation_text
 from whence.trust.card import Trust
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from whence.explain.explainer import Explainer
+    from whence.render.document import Document
 
 PixelMap = np.ndarray[Any, Any]  # (height, width)
 
@@ -129,8 +128,8 @@ class Explanation:
     """The scores of one input by one method, with target, prediction, tokens and provenance."""
 
     scores: np.ndarray[Any, Any]  # one number per token, special ones included, nothing rescaled
-    tokens: tuple[Token, ...]
-    spans: tuple[Word, ...]
+    tokens: Sequence[Token]
+    spans: Sequence[Word]
     source: InputText
     prediction: Prediction
     target: Target
@@ -149,7 +148,7 @@ class Explanation:
     reading: Readout | None = field(default=None, repr=False)
     columns: tuple[str, ...] | None = field(default=None, repr=False)
     # Warnings about the input, each a code and a sentence.
-    warnings: tuple[tuple[str, str], ...] = ()
+    warnings: Sequence[tuple[str, str]] = ()
     # The requested output scale, for repeats: some methods always measure a probability, and `target` then says so.
     wanted: OutputScale | None = field(default=None, repr=False)
     # How word scores are made from token scores, or the scores measured on whole words.
@@ -330,20 +329,24 @@ class Explanation:
 
         return write_if_path(render_page([[self]], flows=flows), path)
 
+    def document(self) -> "Document":
+        """Return the blocks that every surface shows."""
+        from whence.explain.report import build_document
+
+        return build_document([self.to_display_dict()])
+
     def __str__(self) -> str:
-        return format_explanation_text(self.to_display_dict())
+        return self.document().to_text()
 
     def __repr__(self) -> str:
         best = ", ".join(f"{word.text} {word.score:+.3g}" for word in self.top(3))
         return f"<Explanation {self.method} of {self.target}: {best}>"
 
     def __rich__(self) -> "RenderableType":
-        from whence.render.terminal import render_explanation
-
-        return render_explanation(self.to_display_dict())
+        return self.document().to_terminal()
 
     def _repr_html_(self) -> str:
-        return render_explanation_fragment(self.to_display_dict())
+        return self.document().to_html(fragment=True)
 
 
 T = TypeVar("T")

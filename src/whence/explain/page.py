@@ -13,14 +13,13 @@ from whence.core.errors import NotCapturable, TooLong, WhenceError
 from whence.data.readout import REST_LABEL
 from whence.explain.explanation import Explanation
 from whence.explain.inside import PATCHES_NOTE, Inside, Statistic
+from whence.explain.report import PAGE_TITLE, build_document
 from whence.flow.graph import EdgeQuery
 from whence.flow.weights import EDGE_WEIGHT_NAMES, EdgeWeightName
 from whence.render.colour import merge_payloads
 from whence.render.html import embed_app
-from whence.render.html import render_explanations_html as static_page
 from whence.stats.rank import kendall, top_k_overlap
 
-TITLE = "whence: why did the model say that?"
 STATISTICS: tuple[Statistic, ...] = ("entropy", "special", "gradient")
 MAX_CHARACTERS = 25_000_000  # characters of data; a browser gets slow beyond
 _EDGES: dict[EdgeWeightName, int] = {
@@ -36,11 +35,11 @@ _DROP_ORDER = ("maps", "thumbnails", "words")  # dropped in this order if the pa
 Group = Sequence[Explanation]
 
 
-def render_page(groups: Sequence[Group], title: str = TITLE, flows: bool = True) -> str:
+def render_page(groups: Sequence[Group], title: str = PAGE_TITLE, flows: bool = True) -> str:
     """Return an HTML page on some inputs, each with explanations by one method or several."""
     data = build_page_data(groups, flows)
-    static = static_page([entry["explanations"] for entry in data["inputs"]], title)
-    return embed_app(static, data)
+    static = build_document([entry["explanations"] for entry in data["inputs"]], title=title)
+    return embed_app(static.to_html(), data)
 
 
 def build_page_data(

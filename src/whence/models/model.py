@@ -120,6 +120,27 @@ class LoadedModel:
         takes = inspect.signature(self.model.forward).parameters
         return frozenset(takes) if {"input_ids", *_OTHER_INPUTS} & takes.keys() else None
 
+    @cached_property
+    def bytes_per_token(self) -> int:
+        """An upper bound of the bytes that explaining a token takes, from the sizes of all weight matrices."""
+        matrices = (w for w in self.model.parameters() if w.dim() == 2 and len(w) < 2**15)
+        config = self.model.config
+        layers = getattr(config, "num_hidden_layers", 1) or 1
+        repeated = layers if getattr(config, "num_hidden_groups", 0) else 1  # ALBERT
+        width = sum(sum(weight.shape) for weight in matrices)
+        return int(8 * width * repeated * max(4, self.dtype.itemsize))
+
+    def check_head(self) -> None:
+        """Refuse a model without a head, or one that takes neither texts nor images."""
+        self.check_input_kind()
+        if self.task == "none":
+            raise NoHead(
+                f"{self.name!r} is a {type(self.model).__name__}: it has no head that whence knows, so "
+                "there is no prediction to explain. Load a model for a task: ...ForSequenceClassification, "
+                "...ForQuestionAnswering, ...ForTokenClassification, ...ForMaskedLM, ...ForCausalLM, "
+                "...ForConditionalGeneration, ...ForImageClassification, or CLIPModel."
+            )
+
     def check_input_kind(self) -> None:
         """Refuse a model that takes neither texts nor images."""
         if self.modality == "text" and not can_take_text(self.model):

@@ -7,16 +7,18 @@ wide as a phone has room for. The outline of a violin is a kernel density estima
 needs at least 10 values.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 from math import ceil, floor, isfinite, log10
-from typing import Any
+from textwrap import wrap
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from whence.render.colour import compute_shade_colour
+from whence.render.colour import POSITIVE, compute_shade_colour
+from whence.render.document import Track
 
 ATTENTION_LEGEND = "Full colour is the largest weight in any row of the example; pointing at a token shows its weight."
 _MIN_TINTED_WEIGHT = 0.02  # share of the largest weight
@@ -148,8 +150,12 @@ class PlotFrame:
             y = self.up.at(place)
             yield render_line(self.across.start, y, self.across.end, y, "grid")
             yield render_text(self.across.start - 6, y + 4, tick_label, "end")
+        yield self.render_y_label(label)
+
+    def render_y_label(self, label: str) -> str:
+        """Return the label of the vertical axis."""
         middle = (self.up.start + self.up.end) / 2
-        yield (
+        return (
             f'<text transform="translate(11 {middle:.1f}) rotate(-90)" text-anchor="middle">'
             f"{escape(shorten_label(label, 28))}</text>"
         )
@@ -525,32 +531,13 @@ def _render_density_outline(values: Sequence[float], x: float, half: float, up: 
     return f'<polygon class="shape" points="{format_points([*right, *left])}"/>'
 
 
-_PLOT_RENDERERS: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
-    "attention": render_attention_examples,
-    "bars": render_bars,
-    "curve": render_curve,
-    "histogram": render_histogram,
-    "matrix": render_matrix,
-    "violin": render_violin,
-}
-_MAX_PANELS = 6  # panels of one plot; further ones are folded away
-
-
-def render_plot(plot: Mapping[str, Any]) -> str:
-    """Return a plot as an HTML figure, or an empty string if it has no data to draw."""
-    renderer = _PLOT_RENDERERS.get(plot["kind"])
-    panels = renderer(plot) if renderer else []
-    if not panels:
-        return ""
-    wide = plot["kind"] in ("attention", "matrix")
-    first, rest = (panels, []) if wide else (panels[:_MAX_PANELS], panels[_MAX_PANELS:])
-    body = f'<div class="{"rows" if wide else "panels"}">{"".join(first)}</div>'
-    if rest:
-        body += f'<details><summary>{len(rest)} more</summary><div class="panels">{"".join(rest)}</div></details>'
-    return f"<figure><figcaption>{escape(plot['title'])}</figcaption>{body}</figure>"
-
-
 _EFFECT_LEFT, _EFFECT_HEIGHT, _EFFECT_TOP, _EFFECT_FLOOR = 10, 84, 20, 60
+
+
+def render_effect(plot: Mapping[str, Any]) -> list[str]:
+    """Return the plot of one effect against its threshold; `plot` has the fields of an experiment, and `desc`."""
+    drawing = render_effect_plot(plot, plot["title"], plot["desc"])
+    return [drawing] if drawing else []
 
 
 def render_effect_plot(result: Mapping[str, Any], name: str, desc: str) -> str:
@@ -604,6 +591,23 @@ def _label_sides(bar: float, above: bool, frame: PlotFrame) -> list[str]:
     return labels
 
 
+def render_track(track: Track) -> str:
+    """Return a value with its interval as a small drawing beside its text, which has the numbers."""
+    scale = AxisScale(*track.ends, 6, 144)
+    at = scale.at(track.mark or 0.0)
+    mark = "" if track.mark is None else render_line(at, 0, at, 14, "threshold")
+    return "".join(
+        [
+            '<svg class="track" viewBox="0 0 150 14" aria-hidden="true">',
+            render_line(scale.start, 7, scale.end, 7, "grid"),
+            mark,
+            render_line(scale.at(track.low), 7, scale.at(track.high), 7, "reach"),
+            render_dot(scale.at(track.value), 7, radius=3.5),
+            "</svg>",
+        ]
+    )
+
+
 def render_effect_line(result: Mapping[str, Any], threshold: float, scale: AxisScale) -> str:
     """Return one effect and its interval as a small plot for a table row, which has the numbers."""
     if result.get("effect") is None or not isfinite(result["effect"]):
@@ -627,7 +631,7 @@ PLOT_STYLE = """
 .whence figcaption { color: var(--ink); font-weight: 600; font-size: .92rem; margin-bottom: .2rem;
   overflow-wrap: anywhere; }
 .whence .panels { display: flex; flex-wrap: wrap; gap: .6rem 1.4rem; }
-.whence .panels > svg { flex: 1 1 17rem; min-width: 0; max-width: 26rem; }
+.whence .panels > :is(svg, div) { flex: 1 1 17rem; min-width: 0; max-width: 26rem; }
 .whence .panels > details { flex: 1 1 100%; min-width: 0; margin-top: 0; }
 .whence .plot { display: block; width: 100%; height: auto; }
 .whence .plot text { font-size: 11.5px; fill: var(--dim); }
@@ -638,6 +642,8 @@ PLOT_STYLE = """
 .whence .plot text.side { font-size: 11px; }
 .whence svg .grid { stroke: var(--faint); stroke-width: 1; }
 .whence svg line.threshold { stroke: var(--line); stroke-width: 1.6; stroke-dasharray: 5 3; }
+.whence svg .band { fill: var(--shape); fill-opacity: .6; }
+.whence svg .mean { fill: none; stroke: var(--dim); stroke-width: 1.3; stroke-dasharray: 4 3; }
 .whence svg .chance { stroke: var(--dim); stroke-width: 1.4; stroke-dasharray: 1.5 2.5; }
 .whence svg .column { fill: var(--bar); }
 .whence svg .shape { fill: var(--shape); stroke: var(--bar); stroke-width: 1; }
@@ -667,3 +673,349 @@ PLOT_STYLE_DARK = """
   .whence { --own: #8cc0f0; --bar: #4f86bd; --shape: #27445f; --line: #f0a35e; --held: #1c3327; --faint: #333c45; }
   .whence svg .median { fill: #12161b; }
 """
+
+
+_MAX_SERIES = 4  # series of a sketch; a page has all
+_MAX_SKETCH_WIDTH = 76
+_SKETCH_ROWS = 9  # of a curve: odd, so that there is a middle row to label
+
+
+class Pen(NamedTuple):
+    """The characters of sketches."""
+
+    levels: str = "▁▂▃▄▅▆▇█"  # from the smallest count to the largest
+    whisker: str = "─"
+    quartiles: str = "━"
+    median: str = "●"
+    mark: str = "▲"
+    band: str = "░"
+    # flat, upright, where a falling line leaves and arrives, where a rising one does
+    line: tuple[str, ...] = (*"━┃┓┗┛┏",)
+    frame: tuple[str, ...] = (*"│└─",)
+
+
+ASCII_PEN = Pen("._-=+*%#", "-", "=", "o", "^", ":", (*"******",), (*"|+-",))
+
+
+def sketch_plot(plot: Mapping[str, Any], width: int, *, ascii_only: bool = False) -> list[str]:
+    """Return a plot as lines of text at most `width` wide; empty if a sketch would not help."""
+    sketches = {
+        "histogram": _sketch_histogram,
+        "violin": _sketch_violin,
+        "bars": _sketch_bars,
+        "band": _sketch_band,
+    }
+    if plot["kind"] not in sketches:
+        return []
+    pen = ASCII_PEN if ascii_only else Pen()
+    lines = list(sketches[plot["kind"]](plot, min(width, _MAX_SKETCH_WIDTH), pen))
+    more = len(plot.get("series", ())) - _MAX_SERIES
+    lines += [f"  {more} more on the page"] if lines and more > 0 else []
+    return [plot["title"], *lines] if lines else []
+
+
+def _sketch_histogram(plot: Mapping[str, Any], width: int, pen: Pen) -> Iterator[str]:
+    edges, series = plot["edges"], plot["series"][:_MAX_SERIES]
+    if len(edges) < 2 or not series:
+        return
+    low, high = f"{edges[0]:.3g} ", f" {edges[-1]:.3g}"
+    label = _choose_label_width([row["name"] for row in series], width)
+    columns = max(1, width - 4 - label - len(low) - len(high) - len(", n=12345"))
+    step = -(-len(series[0]["counts"]) // columns)
+    blocks = ""
+    for row in series:
+        counts = row["counts"]
+        sums = [sum(counts[at : at + step]) for at in range(0, len(counts), step)]
+        most, top = max(sums, default=0) or 1, len(pen.levels) - 1
+        levels = [" " if not c else pen.levels[min(top, int(c / most * top + 0.5))] for c in sums]
+        blocks = "".join(levels)
+        yield from _label_sketch(row["name"], label, f"{low}{blocks}{high}, n={row['n']}")
+    value = plot.get("threshold")
+    if value is not None and edges[0] <= value <= edges[-1]:
+        place = int(AxisScale(edges[0], edges[-1], 0, len(blocks) - 1).at(value) + 0.5)
+        yield f"{' ' * (4 + label + len(low) + place)}{pen.mark} {value:.4g}"
+
+
+def _sketch_violin(plot: Mapping[str, Any], width: int, pen: Pen) -> Iterator[str]:
+    known = [q for row in plot["series"] for group in row["groups"] for q in group["quantiles"]]
+    if not known:
+        return
+    low, high = compute_axis_bounds(known)
+    label = _choose_label_width([g["name"] for row in plot["series"] for g in row["groups"]], width)
+    columns = max(8, width - 4 - label - len(" 0.0000, n=12345"))
+    scale = AxisScale(0.0 if min(known) >= 0 else low, high, 0, columns - 1)
+    for row in plot["series"][:_MAX_SERIES]:
+        yield f"  {row['name']}"
+        for group in row["groups"]:
+            quartiles = compute_quartiles(group)
+            if quartiles is None:
+                continue
+            line, values = [" "] * columns, group["quantiles"]
+            for start, end, sign in (
+                (values[0], values[-1], pen.whisker),
+                (quartiles[0], quartiles[2], pen.quartiles),
+                (quartiles[1], quartiles[1], pen.median),
+            ):
+                for place in range(round(scale.at(start)), round(scale.at(end)) + 1):
+                    line[place] = sign
+            drawn = f"{''.join(line)} {quartiles[1]:.3g}, n={group['n']}"
+            yield from _label_sketch(group["name"], label, drawn)
+
+
+def _sketch_bars(plot: Mapping[str, Any], width: int, pen: Pen) -> Iterator[str]:
+    for bar in plot["bars"]:
+        yield f"  {_describe_bar(bar)}"
+
+
+def _sketch_band(plot: Mapping[str, Any], width: int, pen: Pen) -> Iterator[str]:
+    """Yield the rows of a curve over the band of chance, the highest first."""
+    low, high = ends = compute_curve_bounds([plot])
+    labels = [format_tick(value, ends) for value in (high, (low + high) / 2, low)]
+    left = max(map(len, labels)) + 1
+    columns, rows = min(width, 44) - left - 1, _SKETCH_ROWS
+    canvas = [[" "] * columns for _ in range(rows)]
+    levels = [
+        _compute_levels(plot["at"], plot[name], ends, columns) for name in ("low", "high", "values")
+    ]
+    for column, (under, over, _) in enumerate(zip(*levels, strict=True)):
+        for level in range(under, over + 1):
+            canvas[level][column] = pen.band
+    flat, upright, falls, falls_to, rises, rises_to = pen.line
+    canvas[levels[2][0]][0] = flat
+    for column, (before, now) in enumerate(pairwise(levels[2]), start=1):
+        for level in range(min(before, now) + 1, max(before, now)):
+            canvas[level][column] = upright
+        canvas[before][column] = falls if now < before else rises
+        canvas[now][column] = flat if now == before else falls_to if now < before else rises_to
+    edge, corner, floor = pen.frame
+    names = {0: labels[0], rows // 2: labels[1], rows - 1: labels[2]}
+    for row, cells in enumerate(reversed(canvas)):
+        yield f"{names.get(row, ''):>{left - 1}} {edge}{''.join(cells)}"
+    yield " " * left + corner + floor * columns
+    yield " " * left + f"0%{plot['x']:^{columns - 5}}100%"
+    yield f"{flat * 2} {plot['name']}  {pen.band * 2} {plot['band']}"
+    yield f"up: {plot['y']}"
+
+
+def _compute_levels(
+    at: Sequence[float], values: Sequence[float], ends: tuple[float, float], columns: int
+) -> list[int]:
+    """Return the row of each column, counted from the bottom, interpolated between the values."""
+    share = (np.interp(np.linspace(at[0], at[-1], columns), at, values) - ends[0]) / (
+        ends[1] - ends[0]
+    )
+    return [
+        int(level) for level in np.clip(np.round(share * (_SKETCH_ROWS - 1)), 0, _SKETCH_ROWS - 1)
+    ]
+
+
+def compute_curve_bounds(curves: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """Return the bounds of the value axis: 0 and 1 for probabilities, whatever their range."""
+    known = [v for curve in curves for name in ("values", "low", "high") for v in curve[name]]
+    if all(0 <= value <= 1 for value in known):
+        return 0.0, 1.0
+    low, high = min(known), max(known)
+    return (low, high) if high > low else (low - 1, low + 1)
+
+
+def format_tick(value: float, ends: tuple[float, float]) -> str:
+    """Return the label of a tick on the value axis."""
+    return f"{value:.0%}" if ends == (0.0, 1.0) else f"{value:.3g}"
+
+
+def _choose_label_width(names: Sequence[str], width: int) -> int:
+    """Return the width of a column of names; 0 if they would take more than a third of the line."""
+    longest = max(map(len, names), default=0)
+    return longest + 2 if 3 * longest <= width else 0
+
+
+def _label_sketch(name: str, label: int, drawn: str) -> Iterator[str]:
+    """Return a sketch with its name before it, or above it if there is no space."""
+    if not label:
+        yield f"    {name}"
+    yield f"    {name if label else '':<{label}}{drawn}"
+
+
+def render_band(plot: Mapping[str, Any]) -> list[str]:
+    """Return a curve over the band in which chance lies; screen readers get its values."""
+    low, high = ends = compute_curve_bounds([plot])
+    at = plot["at"]
+    frame = PlotFrame(
+        AxisScale(at[0], max(at[-1], at[0] + 1e-9), 54, PLOT_WIDTH - 18),
+        AxisScale(low, high, 166, 14),
+    )
+
+    def place(name: str) -> list[tuple[float, float]]:
+        return [(frame.across.at(x), frame.up.at(y)) for x, y in zip(at, plot[name], strict=True)]
+
+    body = []
+    for value in (low, (low + high) / 2, high):
+        y = frame.up.at(value)
+        body.append(render_line(frame.across.start, y, frame.across.end, y, "grid"))
+        body.append(render_text(frame.across.start - 6, y + 4, format_tick(value, ends), "end"))
+    for value in (at[0], (at[0] + at[-1]) / 2, at[-1]):
+        body.append(render_text(frame.across.at(value), 184, f"{value:.0%}", "middle"))
+    body += [
+        frame.render_x_label(plot["x"]),
+        frame.render_y_label(plot["y"]),
+        f'<polygon class="band" points="{format_points([*place("high"), *reversed(place("low"))])}"/>',
+        f'<polyline class="mean" points="{format_points(place("mean"))}"/>',
+        f'<polyline class="own" points="{format_points(place("values"))}"/>',
+        *(render_dot(x, y, radius=2.6) for x, y in place("values")),
+    ]
+    points = zip(at, plot["values"], plot["low"], plot["high"], strict=True)
+    told = "; ".join(
+        f"at {x:.0%} {v:.3g}, {plot['band']} {a:.3g} to {b:.3g}" for x, v, a, b in points
+    )
+    name = f"{plot['title']}, {plot['name']}: {plot['y']} over {plot['x']}"
+    drawing = render_svg(PLOT_WIDTH, frame.height, name, f"{plot['y']}. {plot['x']}: {told}.", body)
+    legend = f"line: {plot['name']}; shaded: {plot['band']}; dashed: their mean"
+    return [f'<div>{drawing}<p class="dim">{escape(legend)}</p></div>']
+
+
+_ROW_HEIGHT, _DOTS_WIDTH, _DOTS_GAP, _DOTS_HEAD, _DOTS_FOOT, _DOTS_ACROSS = 20, 210, 26, 40, 30, 4
+# A drawing of dots is a file, too, so it brings its own colours.
+_INK, _DIM, _RULE, _BAND, _GREY = "#1b1f24", "#5c6670", "#e3e7eb", "#e9ecef", "#8a939c"
+_BLUE = "#{:02x}{:02x}{:02x}".format(*POSITIVE)
+
+
+def render_dots(plot: Mapping[str, Any]) -> list[str]:
+    """Return panels of dots with intervals over the bands of chance, a row for each name; also a file of its own."""
+    names, panels = plot["rows"], plot["panels"]
+    label = 18 + 7.2 * max(map(len, names), default=0)  # width of the names in a font of size 12
+    across = min(_DOTS_ACROSS, len(panels)) or 1
+    tall = _DOTS_HEAD + _ROW_HEIGHT * len(names) + _DOTS_FOOT
+    width = label + across * (_DOTS_WIDTH + _DOTS_GAP) + 8
+    # Letters are on average less than 0.6 of the font size wide.
+    title, foot = (
+        [line for text in texts for line in wrap(text, max(20, int((width - 16) / (0.6 * size))))]
+        for texts, size in ((plot.get("head", ()), 13), (plot["notes"], 11))
+    )
+    above = 22 + 17 * len(title) if title else 4
+    height = above + -(-len(panels) // across) * tall + 14 + 16 * len(foot)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
+        f'height="{height:g}" font-family="system-ui, -apple-system, Segoe UI, Roboto, sans-serif" font-size="12" '
+        f'role="img"><title>{escape(plot["title"])}</title>',
+        f'<rect width="{width:g}" height="{height:g}" fill="#fff"/>',
+        *(_render_words(8, 24 + 17 * n, line, size=13, weight=600) for n, line in enumerate(title)),
+    ]
+    for place, panel in enumerate(panels):
+        top = above + tall * (place // across)
+        if place % across == 0:
+            rows = (top + _DOTS_HEAD + _ROW_HEIGHT * (row + 0.5) + 4 for row in range(len(names)))
+            parts += [
+                _render_words(label - 10, y, n, "end") for y, n in zip(rows, names, strict=True)
+            ]
+        left = label + (place % across) * (_DOTS_WIDTH + _DOTS_GAP)
+        parts += ["<g>", *_render_dot_panel(panel, len(names), left, top), "</g>"]
+    bottom = height - 16 * len(foot)
+    parts += [
+        _render_words(8, bottom + 16 * n, line, ink=_DIM, size=11) for n, line in enumerate(foot)
+    ]
+    return ["\n".join([*parts, "</svg>"]) + "\n"]
+
+
+def _render_dot_panel(
+    panel: Mapping[str, Any], rows: int, left: float, top: float
+) -> Iterator[str]:
+    first = top + _DOTS_HEAD
+    yield f"<title>{escape(panel['name'])}</title>"
+    yield _render_words(left, top + 14, panel["name"], weight=600)
+    yield _render_words(left, top + 30, panel["note"], ink=_DIM, size=11)
+    cells = [cell for cell in panel["cells"] if cell]
+    if not cells:
+        yield _render_words(left, first + 14, "not tested", ink=_DIM)
+        return
+    bounds = [
+        row[end]
+        for cell in cells
+        for row, ends in (
+            (cell, ("value", "low", "high")),
+            (cell["null"] or {}, ("mean", "low", "high")),
+        )
+        for end in ends
+        if row.get(end) is not None
+    ]
+    scale = AxisScale(*compute_axis_bounds(bounds), left, left + _DOTS_WIDTH)
+    for tick, text in compute_ticks(scale.low, scale.high):
+        x, floor = scale.at(tick), first + _ROW_HEIGHT * rows
+        yield _render_stroke(x, first, x, floor, _RULE)
+        yield _render_words(x, floor + 14, text, "middle", _DIM, 10)
+    for row, cell in enumerate(panel["cells"]):
+        if cell and cell["null"]:
+            yield from _render_chance(scale, cell["null"], first + _ROW_HEIGHT * row)
+    for row, cell in enumerate(panel["cells"]):
+        y = first + _ROW_HEIGHT * (row + 0.5)
+        if not cell:
+            yield _render_words(left, y + 4, "not tested", ink=_DIM, size=10)
+            continue
+        colour, x = _GREY if cell["grey"] else _BLUE, scale.at(cell["value"])
+        yield f"<g><title>{escape(cell['title'])}</title>"
+        if cell["low"] is not None:
+            yield _render_stroke(scale.at(cell["low"]), y, scale.at(cell["high"]), y, colour, 2)
+        fill = colour if cell["filled"] else "#fff"
+        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{fill}" stroke="{colour}" stroke-width="2"/></g>'
+
+
+def _render_chance(scale: AxisScale, null: Mapping[str, Any], y: float) -> Iterator[str]:
+    """Yield the interval of random explanations behind one row of a panel."""
+    x = scale.at(null["mean"])
+    if null["low"] is not None:
+        low, high = scale.at(null["low"]), scale.at(null["high"])
+        yield f'<rect x="{low:.1f}" y="{y:.1f}" width="{high - low:.1f}" height="{_ROW_HEIGHT}" fill="{_BAND}"/>'
+    yield _render_stroke(x, y, x, y + _ROW_HEIGHT, _DIM, extra=' stroke-dasharray="4 3"')
+
+
+def _render_stroke(
+    x1: float, y1: float, x2: float, y2: float, ink: str, width: float = 1, extra: str = ""
+) -> str:
+    return (
+        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{ink}" '
+        f'stroke-width="{width}"{extra}/>'
+    )
+
+
+def _render_words(
+    x: float,
+    y: float,
+    text: str,
+    anchor: str = "start",
+    ink: str = _INK,
+    size: int = 12,
+    weight: int = 400,
+) -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{ink}" font-size="{size}" '
+        f'font-weight="{weight}">{escape(text)}</text>'
+    )
+
+
+_PLOT_RENDERERS: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
+    "attention": render_attention_examples,
+    "band": render_band,
+    "bars": render_bars,
+    "curve": render_curve,
+    "dots": render_dots,
+    "effect": render_effect,
+    "histogram": render_histogram,
+    "matrix": render_matrix,
+    "violin": render_violin,
+}
+_MAX_PANELS = 6  # panels of one plot; further ones are folded away
+
+
+def render_plot(plot: Mapping[str, Any]) -> str:
+    """Return a plot as an HTML figure, or an empty string if it has no data to draw."""
+    renderer = _PLOT_RENDERERS.get(plot["kind"])
+    panels = renderer(plot) if renderer else []
+    if not panels:
+        return ""
+    if plot["kind"] == "dots":
+        return f'<div class="wide">{panels[0]}</div>'
+    wide = plot["kind"] in ("attention", "matrix")
+    first, rest = (panels, []) if wide else (panels[:_MAX_PANELS], panels[_MAX_PANELS:])
+    body = f'<div class="{"rows" if wide else "panels"}">{"".join(first)}</div>'
+    if rest:
+        body += f'<details><summary>{len(rest)} more</summary><div class="panels">{"".join(rest)}</div></details>'
+    return f"<figure><figcaption>{escape(plot['title'])}</figcaption>{body}</figure>"

@@ -111,7 +111,7 @@ class ScoreMap:
         return self.target if self.share is None else f"{self.target} ({self.share:.1%})"
 
 
-def decode_display_image(payload: dict[str, Any]) -> Pixels:
+def decode_display_image(payload: Mapping[str, Any]) -> Pixels:
     """Return the image of a payload, enlarged or reduced for display."""
     pixels = decode_png_base64(payload["picture"]["png"])
     height, width = pixels.shape[:2]
@@ -124,7 +124,7 @@ def decode_display_image(payload: dict[str, Any]) -> Pixels:
     return resize_image(pixels, height * times, width * times)
 
 
-def build_score_maps(payload: dict[str, Any], picture: Pixels) -> list[ScoreMap]:
+def build_score_maps(payload: Mapping[str, Any], picture: Pixels) -> list[ScoreMap]:
     """Draw every explanation of a payload over its image."""
     target = payload["target"]
     share = (
@@ -167,7 +167,7 @@ def describe_group_prediction(payloads: Sequence[dict[str, Any]]) -> str:
     return describe_prediction({**first, "target": {"index": first["prediction"]["index"]}})
 
 
-def describe_score_range(explanation: dict[str, Any]) -> str:
+def describe_score_range(explanation: Mapping[str, Any]) -> str:
     """Describe the range of the scores and their unit, or why the map is blank."""
     scores = np.asarray(explanation["scores"], dtype=np.float64)
     if not scale_scores(scores, signed=explanation["signed"]).any():
@@ -216,7 +216,7 @@ def _wrap_map_rows(rows: list[list[ScoreMap]]) -> list[list[ScoreMap]]:
     ]
 
 
-def _describe_source(payload: dict[str, Any]) -> str:
+def _describe_source(payload: Mapping[str, Any]) -> str:
     name = payload["picture"].get("name")
     return sanitise_text(payload["model"]["name"] + (f", {name}" if name else ""))
 
@@ -320,7 +320,9 @@ def _to_ascii(text: str) -> str:
 _CELL_WIDTH = 2  # a sign or a space, and the digit
 
 
-def format_digit_map(payload: dict[str, Any], explanation: dict[str, Any], width: int) -> list[str]:
+def format_digit_map(
+    payload: Mapping[str, Any], explanation: Mapping[str, Any], width: int
+) -> list[str]:
     """Return a map as lines of digits no wider than `width`, followed by a legend."""
     rows, columns = payload["picture"]["grid"]
     patches = np.asarray(explanation["scores"], dtype=np.float64).reshape(rows, columns)
@@ -350,7 +352,7 @@ def _average_cells(patches: np.ndarray[Any, Any], side: int) -> np.ndarray[Any, 
 
 
 def _describe_digit_map(
-    payload: dict[str, Any], explanation: dict[str, Any], side: int
+    payload: Mapping[str, Any], explanation: Mapping[str, Any], side: int
 ) -> list[str]:
     target, scale = (
         sanitise_text(format_target(payload["target"])),
@@ -399,7 +401,7 @@ def render_image_maps(payloads: Sequence[dict[str, Any]]) -> str:
     return f'<div class="scroll"><div class="maps lines" style="--columns: {columns}">{own}{body}</div></div>'
 
 
-def render_colour_key(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
+def render_colour_key(payload: Mapping[str, Any], explanation: Mapping[str, Any]) -> str:
     """Return the colour key of one map."""
     signed = explanation["signed"]
     stops = [place / 8 for place in range(-8 if signed else 0, 9)]
@@ -413,7 +415,7 @@ def render_colour_key(payload: dict[str, Any], explanation: dict[str, Any]) -> s
 
 
 def render_patch_table(
-    payload: dict[str, Any], explanation: dict[str, Any], top: int = _TOP_PATCHES
+    payload: Mapping[str, Any], explanation: Mapping[str, Any], top: int = _TOP_PATCHES
 ) -> str:
     """Return a table of the patches with the largest absolute scores."""
     patches = select_strongest_patches(explanation["scores"], payload["picture"]["grid"], top)
@@ -431,7 +433,7 @@ def render_patch_table(
     )
 
 
-def render_patch_grid(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
+def render_patch_grid(payload: Mapping[str, Any], explanation: Mapping[str, Any]) -> str:
     """Return a table of the scores of all patches, arranged as in the image."""
     height, width = payload["picture"]["grid"]
     scores = explanation["scores"]
@@ -551,7 +553,7 @@ def can_show_images(console: Console, options: ConsoleOptions) -> bool:
 
 
 def render_image_map(
-    payload: dict[str, Any], explanation: dict[str, Any], width: int, colours: bool
+    payload: Mapping[str, Any], explanation: Mapping[str, Any], width: int, colours: bool
 ) -> Iterator[RenderableType]:
     """Yield one map beside its image, or in digits without colours, and its legend."""
     if colours:
@@ -614,7 +616,7 @@ def _build_block_style(above: np.ndarray[Any, Any], below: np.ndarray[Any, Any])
 
 
 def _render_map_details(
-    payload: dict[str, Any], explanation: dict[str, Any], top: int, width: int, colours: bool
+    payload: Mapping[str, Any], explanation: Mapping[str, Any], top: int, width: int, colours: bool
 ) -> Iterator[RenderableType]:
     """Yield the legend of one map, or the map in digits without colours, and its strongest patches."""
     method, target = (
@@ -633,7 +635,9 @@ def _render_map_details(
     yield from (Text(note, "dim") for note in list_explanation_notes(payload, explanation))
 
 
-def _render_patch_bars(payload: dict[str, Any], explanation: dict[str, Any], top: int) -> Table:
+def _render_patch_bars(
+    payload: Mapping[str, Any], explanation: Mapping[str, Any], top: int
+) -> Table:
     table = Table.grid(padding=(0, 2))
     patches = select_strongest_patches(explanation["scores"], payload["picture"]["grid"], top)
     largest = get_colour_scale(explanation, "patch")["full"] or 1.0

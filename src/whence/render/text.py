@@ -4,9 +4,10 @@
 screen. `sanitise_html` also replaces characters that turn the direction of text.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from whence.render.charts import sketch_plot
 from whence.render.colour import (
     format_target,
     format_word_note,
@@ -14,6 +15,105 @@ from whence.render.colour import (
     select_strongest_patches,
     sum_payload_segments,
 )
+from whence.render.document import (
+    Block,
+    Bullets,
+    Cell,
+    Code,
+    Document,
+    FactList,
+    Heading,
+    Paragraph,
+    Plot,
+    Section,
+    Table,
+    TintedText,
+    flatten,
+    select_columns,
+)
+
+_TEXT_WIDTH = 100  # columns of tables and plots
+
+
+def to_line(text: str) -> str:
+    """Return a foreign text on one line, without control characters."""
+    return " ".join(sanitise_text(text).split())
+
+
+def write_text_document(document: Document) -> str:
+    """Return a document as plain text."""
+    sections = document.list_sections()
+    parts = []
+    for section in sections:
+        title = format_heading(section.title, section.badge)
+        lines = [title, "-" * len(title)] if title and len(sections) > 1 else [title]
+        parts.append("\n".join([*lines[: 2 * bool(title)], *_format_blocks(section)]))
+    return "\n\n".join(parts)
+
+
+def format_heading(text: str, badge: Cell | None) -> str:
+    """Return a heading with its verdict."""
+    return to_line(f"{text}: {badge.plain}" if badge and text else badge.plain if badge else text)
+
+
+def _format_blocks(section: Section) -> list[str]:
+    lines: list[str] = []
+    before: Block = Heading("")
+    for block in flatten(section.blocks):
+        own = list(_format_block(block))
+        if own and needs_gap(before, block):
+            lines.append("")
+        lines += own
+        before = block if own else before
+    return lines
+
+
+def needs_gap(before: Block, block: Block) -> bool:
+    """Return whether an empty line stands between two blocks: none between lines, nor below a heading."""
+    prose = (Paragraph, Bullets, TintedText)
+    if isinstance(block, Heading):
+        return True
+    return not isinstance(before, Heading) and not (
+        isinstance(block, prose) and isinstance(before, prose)
+    )
+
+
+def _format_block(block: Block) -> Iterator[str]:
+    match block:
+        case Heading(text, badge):
+            yield format_heading(text, badge)
+        case Paragraph(text):
+            yield to_line(text)
+        case Bullets(lines):
+            yield from map(to_line, lines)
+        case FactList(pairs):
+            yield from (to_line(f"{name}: {text}") for name, text in pairs if text)
+        case Table():
+            yield from [to_line(block.name)] if block.name else []
+            for number, (heads, rows) in enumerate(select_columns(block, _TEXT_WIDTH)):
+                yield from [""] if number else []
+                yield from align_columns([heads, *rows])
+        case TintedText():
+            yield from [f"  {to_line(block.plain)}"] if block.plain else []
+        case Plot(plot):
+            yield from map(sanitise_text, sketch_plot(plot, _TEXT_WIDTH))
+        case Code(text):
+            yield from (f"    {sanitise_text(line)}" for line in text.splitlines())
+
+
+def align_columns(rows: Sequence[Sequence[Cell]]) -> list[str]:
+    """Return rows as indented lines with aligned columns; an empty row of heads is left out."""
+    texts = [[to_line(cell.plain) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return [
+        "  "
+        + "  ".join(
+            f"{text:>{width}}" if cell.align == "right" else f"{text:<{width}}"
+            for text, cell, width in zip(line, row, widths, strict=True)
+        ).rstrip()
+        for line, row in zip(texts, rows, strict=True)
+        if any(line)
+    ]
 
 
 def escape_formula(value: Any) -> Any:
@@ -60,7 +160,7 @@ def format_probability(probability: float) -> str:
     )
 
 
-def describe_prediction(payload: dict[str, Any]) -> str:
+def describe_prediction(payload: Mapping[str, Any]) -> str:
     """Describe the prediction, and the target if it is another class."""
     prediction, target = payload["prediction"], payload["target"]
     if prediction["probability"] is None:
@@ -74,7 +174,7 @@ def describe_prediction(payload: dict[str, Any]) -> str:
     return sanitise_text(text)
 
 
-def format_output_words(payload: dict[str, Any]) -> str:
+def format_output_words(payload: Mapping[str, Any]) -> str:
     """Return the words at whose positions the output was read; empty if it has no position."""
     places = set(payload.get("read", ()))
     words = [word for word in payload["words"] if places.intersection(word["tokens"])]
@@ -88,9 +188,9 @@ def format_output_words(payload: dict[str, Any]) -> str:
 
 
 def select_top_features(
-    payload: dict[str, Any], explanation: dict[str, Any], top: int
+    payload: Mapping[str, Any], explanation: Mapping[str, Any], top: int | None
 ) -> list[tuple[str, float]]:
-    """Return the `top` words or patches with the largest absolute scores, with their scores."""
+    """Return the `top` words or patches with the largest absolute scores, or all, with their scores."""
     scores = explanation["word_scores"]
     if payload.get("picture"):
         patches = select_strongest_patches(explanation["scores"], payload["picture"]["grid"], top)
@@ -99,7 +199,7 @@ def select_top_features(
     return [(sanitise_text(payload["words"][i]["text"]), scores[i]) for i in order[:top]]
 
 
-def format_axioms(explanation: dict[str, Any]) -> str:
+def format_axioms(explanation: Mapping[str, Any]) -> str:
     """Return an explanation's axiom residuals; those of layers ("conservation.layer0") together."""
     alone, layered = [], dict[str, list[str]]()
     for name, residual in explanation["axioms"].items():
@@ -112,7 +212,7 @@ def format_axioms(explanation: dict[str, Any]) -> str:
     return "; ".join([*alone, *layers])
 
 
-def format_segments(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
+def format_segments(payload: Mapping[str, Any], explanation: Mapping[str, Any]) -> str:
     """Return the shares of the two texts of a pair in an explanation; empty for a single text.
 
     Methods whose word scores are no sums have no total.
@@ -129,7 +229,7 @@ def format_segments(payload: dict[str, Any], explanation: dict[str, Any]) -> str
     return "; ".join(parts)
 
 
-def list_explanation_notes(payload: dict[str, Any], explanation: dict[str, Any]) -> list[str]:
+def list_explanation_notes(payload: Mapping[str, Any], explanation: Mapping[str, Any]) -> list[str]:
     """Return the notes below an explanation: contrast, word scores, segments and axiom residuals."""
     contrast = sanitise_text(
         payload["provenance"].get("contrast", "")
@@ -154,7 +254,7 @@ def format_input_warnings(payload: Mapping[str, Any]) -> str:
     return " ".join(warnings)
 
 
-def format_explanation_text(payload: dict[str, Any], top: int = 10) -> str:
+def format_explanation_text(payload: Mapping[str, Any], top: int = 10) -> str:
     """Return a payload as plain text."""
     lines = [f"{sanitise_text(payload['model']['name'])}: {describe_prediction(payload)}"]
     if note := format_input_warnings(payload):

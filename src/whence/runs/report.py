@@ -16,7 +16,8 @@ from rich.text import Text
 
 from whence.render.charts import render_plot
 from whence.render.colour import TEXT_SCALE_NOTE, compute_shade_colour, compute_shades
-from whence.render.document import (
+from whence.render.document import choose_decimals, format_interval, format_number
+from whence.render.former import (
     AuditBlock,
     Block,
     CodeBlock,
@@ -28,9 +29,6 @@ from whence.render.document import (
     PlotBlock,
     Section,
     TableBlock,
-    choose_decimals,
-    format_interval,
-    format_number,
 )
 from whence.render.html import (
     render_notebook_cell,
@@ -57,6 +55,7 @@ from whence.render.text import (
     sanitise_text,
     select_top_features,
 )
+from whence.studies.audit.conclusion import to_one_line
 from whence.studies.audit.report import AUDIT_PAGE_STYLE as AUDIT_PAGE
 from whence.studies.audit.report import AUDIT_STYLE as AUDIT
 from whence.studies.audit.report import (
@@ -67,7 +66,6 @@ from whence.studies.audit.report import (
     format_answer,
     format_plot_sketch,
     render_wide_table,
-    to_one_line,
 )
 from whence.studies.audit.report import format_audit_markdown as audit_markdown
 from whence.studies.audit.report import format_audit_text as audit_text

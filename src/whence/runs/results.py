@@ -55,6 +55,7 @@ from whence.runs.store import (
 from whence.stats.intervals import (
     Array,
     Interval,
+    adjust_holm,
     bootstrap_columns,
     clopper_pearson_interval,
     count_needed_examples,
@@ -76,7 +77,6 @@ from whence.studies.evaluation.statistics import (
     LEVEL,
     AgreementScores,
     bootstrap_seconds_per_example,
-    correct_p_values,
     interval_to_dict,
 )
 
@@ -465,7 +465,6 @@ _MAX_BAD_ROWS = 5  # unreadable rows that are listed
 _AGREEMENT_METRICS = ("tau_b",)
 
 
-@dataclass(frozen=True, eq=False)
 class ExportableReport(SavedResult):
     """A saved result that also exports to Markdown and LaTeX."""
 
@@ -489,7 +488,6 @@ class ExportableReport(SavedResult):
         return write_if_path(format_run_latex(self.to_dict()), path)
 
 
-@dataclass(frozen=True, eq=False)
 class RunReport(ExportableReport):
     """The report of a run: tables, charts, examples, failures, provenance, how to reproduce it."""
 
@@ -624,7 +622,6 @@ _MAX_LISTED_CHANGES = 10  # changed predictions in the report
 _MAX_TEXT_LENGTH = 120  # characters of a listed text
 
 
-@dataclass(frozen=True, eq=False)
 class RunComparison(ExportableReport):
     """The comparison of two runs: settings, gains, agreement and predictions."""
 
@@ -726,11 +723,11 @@ def _compute_gains(pairs: PairedRuns, methods: Sequence[str]) -> tuple[list[dict
             for (_, measure), own in zip(rows, columns, strict=True)
         ]
     )
-    p_values = correct_p_values(
+    p_values = adjust_holm(
         sign_flip_columns(apart, _COMPARISON_SEED_KEY, max(10_000, 100 * len(rows)))
     )
     counts = (~np.isnan(apart)).sum(0)
-    least = correct_p_values([smallest_p_value(int(n)) if n else None for n in counts])
+    least = adjust_holm([smallest_p_value(int(n)) if n else None for n in counts])
     gains = bootstrap_columns(apart, _COMPARISON_SEED_KEY)
     entries = []
     for place, ((name, measure), own) in enumerate(zip(rows, columns, strict=True)):

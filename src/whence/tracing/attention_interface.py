@@ -21,7 +21,7 @@ from torch.overrides import handle_torch_function, has_torch_function
 
 from whence.kernels.maps import VisibleKeys
 from whence.models.model import list_modules
-from whence.tracing.attention_layer import ComputedAttention, find_logsumexp, multiply_by_head
+from whence.tracing.attention_layer import ComputedAttention, multiply_by_head
 from whence.tracing.masks import AttentionBand, LazyMask, build_lazy_mask_function
 from whence.tracing.sdpa import compute_attention
 
@@ -78,7 +78,6 @@ def _attend_and_report(
     layer.out = attend_with_edit(layer)
     if layer.out is None:
         layer.out = attend(layer.q, layer.k, value, layer)
-        layer.logsumexp = find_logsumexp(layer.out)
     listener = _listener.get()
     if listener is not None:
         listener.attention(layer)

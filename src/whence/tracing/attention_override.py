@@ -13,7 +13,7 @@ from whence.tracing.attention_interface import (
     route_attention,
     set_attention_override,
 )
-from whence.tracing.attention_layer import AttentionLayer
+from whence.tracing.attention_layer import AttentionLayer, ComputedAttention, find_logsumexp
 from whence.tracing.recognise import AttentionRecogniser
 from whence.tracing.restore import alter_model, get_model_lock
 
@@ -37,7 +37,8 @@ def override_attention(model: Any, override: AttentionOverride) -> Iterator[None
 
 
 class _LayerList(list[AttentionLayer]):
-    def attention(self, layer: AttentionLayer) -> None:
+    def attention(self, layer: ComputedAttention) -> None:
+        layer.logsumexp = find_logsumexp(layer)
         self.append(layer)
 
 

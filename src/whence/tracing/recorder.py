@@ -4,7 +4,8 @@ The rows are found by the gradient of the logits at the last block's output, not
 holds the reasons why attention methods cannot work on a model, stated before any of them runs.
 """
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from threading import get_ident
 from typing import Any, Literal
@@ -16,7 +17,13 @@ from whence.core.errors import NotCapturable
 from whence.data.batches import Batch
 from whence.data.readout import SimilarityReadout
 from whence.models.model import find_token_embeddings, list_modules
-from whence.tracing.attention_layer import AttentionLayer, TapePositions
+from whence.tracing.attention_layer import (
+    AttentionLayer,
+    ComputedAttention,
+    TapePositions,
+    find_logsumexp,
+)
+from whence.tracing.backward import UnsuitableModel
 from whence.tracing.structure import (
     METHODS_WITHOUT_ATTENTION,
     EmbeddingLookup,
@@ -39,9 +46,14 @@ class _BlockCall:
 class ForwardRecorder:
     """Hooks that record the embeddings, blocks and attention layers of one forward pass."""
 
-    def __init__(self, batch: Batch, *, cut: bool, tape: Tape | None = None) -> None:
+    def __init__(
+        self, batch: Batch, *, cut: bool, tape: Tape | None = None, is_checkpointed: bool = False
+    ) -> None:
         self.batch = batch
         self.tape = tape
+        # While blocks are checkpointed, PyTorch's nodes hold no values to read.
+        self._is_checkpointed = is_checkpointed
+        self._refilled: Iterator[AttentionLayer] | None = None  # layers of a block that runs again
         self._thread = get_ident()  # another thread may run the hooked model meanwhile
         self.layers: list[AttentionLayer] = []
         self.lookups: list[EmbeddingLookup] = []
@@ -53,8 +65,29 @@ class ForwardRecorder:
         # A similarity model runs the other side of the comparison through blocks of its own.
         self._compares = isinstance(batch.items[0].reading, SimilarityReadout)
 
-    def attention(self, layer: AttentionLayer) -> None:
+    def attention(self, layer: ComputedAttention) -> None:
+        """Record a routed attention call."""
+        if not self._is_checkpointed or self._refilled is not None:
+            layer.logsumexp = find_logsumexp(layer)
+        self.record(layer)
+
+    @contextmanager
+    def record_again(self, first: int) -> Iterator[None]:
+        """Fill the layers from number `first` on again from the attention calls of a block's second run."""
+        self._refilled = iter(self.layers[first:])
+        try:
+            yield
+        finally:
+            self._refilled = None
+
+    def record(self, layer: AttentionLayer) -> None:
         """Record an attention call with the hidden state of its block."""
+        if self._refilled is not None:
+            own = next(self._refilled, None)
+            if own is None:
+                raise UnsuitableModel("a block attends otherwise when it is run again")
+            own.refill(layer)
+            return
         if self._compares and any(frame.beside for frame in self._open):
             return
         if self._open:

@@ -1,7 +1,7 @@
 """`Trace` of a batch for methods to read (layers, gradients): one forward and at most one backward pass."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -18,10 +18,9 @@ from whence.kernels.contract import contract
 from whence.kernels.maps import Combination
 from whence.tracing.attention_interface import route_attention
 from whence.tracing.attention_layer import AttentionLayer, widen
-from whence.tracing.backward import BackwardPass, FullBackward, LayerVisitor, UnsuitableModel
+from whence.tracing.backward import BackwardPass, LayerVisitor, UnsuitableModel
 from whence.tracing.checkpointing import (
-    CheckpointedBackward,
-    SegmentRecorder,
+    BlockCheckpoints,
     can_checkpoint,
     mark_uncheckpointable,
 )
@@ -250,7 +249,7 @@ class Trace:
         pending, self.pending = self.pending, None
         assert pending is not None
         try:
-            grads = pending.run(first, visit)
+            grads = pending.run() if visit is None else pending.run_by_layer(first, visit)
         except UnsuitableModel as error:
             assert self.again is not None
             whole = self.again(error)
@@ -367,8 +366,14 @@ def _run_and_record(
     """Run the model and build the trace; `outputs` receives its outputs, unless the trace is retaken."""
     gradients = needs & GRADIENTS
     tape = Tape() if needs & TAPE_NEEDS else None
-    recorder = ForwardRecorder(batch, cut=not gradients and tape is None, tape=tape)
-    segmenter = None
+    checkpoints = None
+    is_checkpointed = checkpoint and bool(gradients) and tape is None and can_checkpoint(model)
+    recorder = ForwardRecorder(
+        batch,
+        cut=not gradients and tape is None,
+        tape=tape,
+        is_checkpointed=is_checkpointed,
+    )
     with restore_on_exit(model) as stack:
         if tape is not None:
             tape.watch_modules(model, stack)
@@ -376,10 +381,10 @@ def _run_and_record(
         compares = isinstance(batch.items[0].reading, SimilarityReadout)
         if gradients or tape is not None or compares:
             recorder.watch_embeddings(model, stack)
-        if checkpoint and needs and tape is None and can_checkpoint(model):
-            segmenter = SegmentRecorder(recorder, attends=attends, slopes=bool(gradients))
-            segmenter.watch(model, stack)
         routed = attends and _watch_attention(model, recorder, stack)
+        if is_checkpointed:
+            checkpoints = BlockCheckpoints(recorder, recognises=attends and not routed)
+            checkpoints.watch(model, stack)
         run_batch = recorder.batch  # with images, the pixels are a leaf
         if task == "none":
             output = run_forward(model, run_batch)
@@ -395,7 +400,7 @@ def _run_and_record(
             outlet = tape.finish(logits)
 
         def retake(error: UnsuitableModel | None = None) -> Trace:
-            if error is not None and segmenter is None:
+            if error is not None and checkpoints is None:
                 _unordered_models.add(model)
             elif error is not None:
                 mark_uncheckpointable(model, error)
@@ -407,9 +412,6 @@ def _run_and_record(
             mark_unroutable(model)
             stack.close()
             return retake()
-        if segmenter is not None and not segmenter.whole:
-            stack.close()
-            return retake(UnsuitableModel("not all that it does happens in blocks of one list"))
         outputs |= select_output_tensors(output)
         targets = ResolvedTargets(*spec.resolve(logits.detach()), spec, task)
         pooled = attends and is_pooling(recorder, batch)
@@ -427,24 +429,12 @@ def _run_and_record(
                 reads = which
         value, scale = targets.value(logits), targets.compute_gradient_scale(logits)
         value = value if scale is None else value * scale
-        backward: BackwardPass
-        if segmenter is None:
-            backward = FullBackward(recorder.layers, recorder.lookups, value, needs, scale)
-        else:
-            leaves = [lookup.leaf for lookup in recorder.lookups]
-            backward = CheckpointedBackward(
-                model,
-                batch,
-                segmenter.segments,
-                recorder.layers,
-                leaves,
-                value,
-                needs,
-                _watch_attention if attends else _route_unobserved,
-                scale,
-            )
-        waits = segmenter is not None or (readers == 1 and _can_stream(model, needs))
-        grads = [] if waits else backward.run(0, None)
+        resume = (
+            nullcontext if checkpoints is None else partial(_resume, model, checkpoints, attends)
+        )
+        backward = BackwardPass(recorder.layers, recorder.lookups, value, needs, scale, resume)
+        waits = checkpoints is not None or (readers == 1 and _can_stream(model, needs))
+        grads = [] if waits else backward.run()
         # One device sync for both facts, after all work is queued.
         fine, blind = check_finite_and_read(logits, reads)
         if not fine and task != "none":
@@ -457,8 +447,6 @@ def _run_and_record(
             rows = torch.ones(len(batch), 1, dtype=select_sum_dtype(logits), device=batch.device)
         else:
             rows = batch.real.new_zeros(batch.real.shape, dtype=logits.dtype)
-        if segmenter is not None:
-            segmenter.let_go()
     lookups, embedding = recorder.lookups, None
     if "embedding_grad" in needs:
         embedding = select_token_embeddings(batch, lookups)
@@ -492,12 +480,20 @@ def _watch_attention(model: Any, recorder: ForwardRecorder, stack: ExitStack) ->
     recorder.watch_blocks(model, stack)
     routed = can_route_attention(model) and stack.enter_context(route_attention(model, recorder))
     if not routed:
-        stack.enter_context(AttentionRecogniser(len(recorder.batch), recorder.attention))
+        stack.enter_context(AttentionRecogniser(len(recorder.batch), recorder.record))
     return routed
 
 
-def _route_unobserved(model: Any, _: ForwardRecorder, stack: ExitStack) -> None:
-    stack.enter_context(route_unobserved(model))
+@contextmanager
+def _resume(model: Any, checkpoints: BlockCheckpoints, attends: bool) -> Iterator[None]:
+    """Prepare the model for second runs of its blocks, as for their first."""
+    with restore_on_exit(model) as stack:
+        if not attends:
+            stack.enter_context(route_unobserved(model))
+        elif can_route_attention(model):
+            stack.enter_context(route_attention(model, checkpoints.recorder))
+        with checkpoints.run_again():
+            yield
 
 
 def _can_stream(model: Any, needs: frozenset[str]) -> bool:

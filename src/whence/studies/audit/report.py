@@ -7,7 +7,7 @@ other side, and is undecided otherwise. Plots are sketched in characters where n
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from math import floor, isfinite, log10
+from math import isfinite
 from typing import Any, NamedTuple
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -26,11 +26,20 @@ from whence.render.charts import (
     render_plot,
     select_heaviest_tokens,
 )
-from whence.render.document import TOO_FEW, choose_decimals, format_interval, format_number
 from whence.render.html import render_notebook_cell, render_page, render_provenance
 from whence.render.markdown import escape_markdown, format_escaped_table
 from whence.render.terminal import TerminalWriter
-from whence.render.text import format_drawn_sample, sanitise_html, sanitise_text
+from whence.render.text import format_drawn_sample, sanitise_html
+from whence.studies.audit.conclusion import (
+    NO_VALUE,
+    build_effect_interval,
+    format_condition,
+    format_effect,
+    format_effect_summary,
+    format_sample_size,
+    format_threshold,
+    to_one_line,
+)
 
 
 def format_audit_markdown(payload: Mapping[str, Any]) -> str:
@@ -740,7 +749,6 @@ def _format_experiment_text(result: Mapping[str, Any]) -> list[str]:
 
 
 AUDIT_QUESTION = "May attention be read as an explanation here?"
-NO_VALUE = "-"
 VERDICT_SIGNS = {"holds": "✓", "fails": "✗", "undecided": "?"}
 ANSWER_WORDS = {"yes": "Yes", "no": "No", "undecided": "Undecided"}
 _MAX_LISTED = 12  # figures of a list that are written out
@@ -753,24 +761,9 @@ VERDICT_LEGEND = (
 )
 
 
-def to_one_line(text: Any) -> str:
-    """Return a foreign text on one line, without control characters."""
-    return " ".join(sanitise_text(str(text)).split())
-
-
 def to_words(name: str) -> str:
     """Return the name of a figure in words."""
     return to_one_line(name).replace("_", " ")
-
-
-def format_threshold(value: float | None) -> str:
-    """Format a threshold or a chance level to three digits."""
-    return NO_VALUE if value is None or not isfinite(value) else f"{value:.3g}"
-
-
-def format_condition(result: Mapping[str, Any]) -> str:
-    """Return the condition that the effect must meet."""
-    return f"{result['direction']} {format_threshold(result['threshold'])}"
 
 
 def describe_verdict_rule(result: Mapping[str, Any]) -> str:
@@ -780,65 +773,6 @@ def describe_verdict_rule(result: Mapping[str, Any]) -> str:
         f"Holds if the whole 95% interval is {format_condition(result)}, fails if the whole interval is {other}, is undecided "
         "otherwise, or with too few examples."
     )
-
-
-def build_effect_interval(row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return an effect as mean, interval and n; None without an effect."""
-    if row.get("effect") is None or not isfinite(row["effect"]):
-        return None
-    low, high = row.get("interval") or (None, None)
-    return {"mean": row["effect"], "low": low, "high": high, "n": row.get("n") or 0}
-
-
-def format_effect(row: Mapping[str, Any], beside: Sequence[Mapping[str, Any]] = ()) -> str:
-    """Format an effect with its interval, without n, to the same decimals as those in `beside`."""
-    interval = build_effect_interval(row)
-    if interval is None:
-        return NO_VALUE
-    known = [
-        other for part in beside or [row] if (other := build_effect_interval(part)) is not None
-    ]
-    digits = (
-        _choose_effect_decimals(known, row["threshold"])
-        if row.get("threshold")
-        else choose_decimals(known)
-    )
-    if interval["low"] is not None and interval["low"] == interval["high"]:
-        return f"{format_number(interval['mean'], digits)} in every example"
-    sizes = [abs(interval[end]) for end in ("mean", "low", "high") if interval[end] is not None]
-    if digits is not None and 0 < max(sizes) < 0.5 * 10**-digits:
-        return f"within {10**-digits:g} of 0"
-    return format_interval(interval, digits, interval["n"])
-
-
-def _choose_effect_decimals(known: Sequence[Mapping[str, Any]], threshold: float) -> int:
-    """Return the decimals of effects beside a threshold: about three digits."""
-    all_ends = [interval[end] for interval in known for end in ("mean", "low", "high")]
-    values = [value for value in all_ends if value]
-    finest = 3 - floor(log10(abs(threshold)))
-    usual = choose_decimals(known)
-    largest = max(map(abs, values), default=abs(threshold))
-    digits = max(0, min(finest if usual is None else usual, finest, 2 - floor(log10(largest))))
-    # A bound close to the threshold must not be rounded onto it.
-    while digits <= finest and any(
-        round(value, digits) == threshold != value and round(value, 8) != threshold
-        for value in values
-    ):
-        digits += 1
-    return digits
-
-
-def format_sample_size(row: Mapping[str, Any]) -> str:
-    """Return the number of examples of an effect, and whether it is too small."""
-    few = build_effect_interval(row) is not None and not row.get("interval")
-    return f"n={row['n']}: {TOO_FEW}" if few else f"n={row['n']}"
-
-
-def format_effect_summary(row: Mapping[str, Any]) -> str:
-    """Return an effect with its interval and n on one line."""
-    if build_effect_interval(row) is None:
-        return "no value"
-    return f"{format_effect(row)}, {format_sample_size(row)}"
 
 
 def format_verdict(result: Mapping[str, Any]) -> str:

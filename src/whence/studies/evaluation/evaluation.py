@@ -13,7 +13,8 @@ from whence.core.types import Task
 from whence.data.tokens import EncodedInput
 from whence.explain.repeat import replace_unit_scores
 from whence.methods import method
-from whence.metrics._trial import ExplanationRepeater, Numbers, RemovalPredictions, Trial
+from whence.metrics._requests import ExplanationRepeater, Numbers, RemovalPredictions
+from whence.metrics._trial import Trial
 from whence.render.document import RESULT_VERSION, Result, choose_decimals, format_interval
 from whence.stats.intervals import Interval
 from whence.studies.evaluation.measure import MetricResult
@@ -66,7 +67,6 @@ def _parse_cell(facts: Mapping[str, Any]) -> Cell:
     )
 
 
-@dataclass(frozen=True, eq=False)
 class Evaluation(Result):
     """Results of methods by metrics over a data set, with intervals and tests of their differences."""
 

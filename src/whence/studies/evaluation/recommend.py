@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from whence.core.errors import BadParameter, CannotRead, InputError, WhenceError
 from whence.core.files import read_json, write_text
+from whence.core.progress import Progress
 from whence.data.dataset import read_dataset, shuffle_indices
 from whence.data.example import Example
-from whence.explain.batch_explainer import Progress
 from whence.explain.explainer import Explainer, load
 from whence.explain.inputs import encode_inputs
 from whence.explain.request import MethodRequest, resolve_methods
