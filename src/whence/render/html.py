@@ -13,30 +13,10 @@ from importlib.resources import files
 from typing import Any
 
 from whence.core.errors import CannotServe
+from whence.render import document as doc
 from whence.render.charts import PLOT_STYLE, draw_track, expand_plot, render_plot
 from whence.render.colour import (
     compute_shade_colour,
-)
-from whence.render.document import (
-    Block,
-    Bullets,
-    Cell,
-    Code,
-    Columns,
-    Details,
-    Document,
-    FactList,
-    Heading,
-    Paragraph,
-    Picture,
-    Pictures,
-    Plot,
-    Section,
-    Table,
-    Tint,
-    TintedText,
-    drop_empty,
-    to_cell,
 )
 from whence.render.text import (
     sanitise_html,
@@ -217,7 +197,7 @@ _PAGE = """<!doctype html>
 """
 
 
-def write_page(document: Document) -> str:
+def write_page(document: doc.Document) -> str:
     """Return a document as an HTML page that opens from disk with no network."""
     sections = document.list_sections()
     places = {one.title: f"section-{n}" for n, one in enumerate(sections, 1) if one.title}
@@ -238,53 +218,55 @@ def write_page(document: Document) -> str:
     return sanitise_html(page)
 
 
-def write_fragment(document: Document) -> str:
+def write_fragment(document: doc.Document) -> str:
     """Return a document as HTML for a notebook cell."""
     body = "\n".join(_render_section(section, {}) for section in document.list_sections())
     return sanitise_html(f'<div class="whence"><style>{STYLE}{PLOT_STYLE}</style>{body}</div>')
 
 
-def _render_section(section: Section, places: dict[str, str]) -> str:
+def _render_section(section: doc.Section, places: dict[str, str]) -> str:
     place = f' id="{places[section.title]}"' if section.title in places else ""
     head = [f"<h2>{_render_heading(section.title, section.badge)}</h2>"] if section.title else []
     blocks = [_render_block(block, places) for block in section.blocks]
     return "\n".join([f"<section{place}>", *head, *blocks, "</section>"])
 
 
-def _render_heading(text: str, badge: Cell | None) -> str:
+def _render_heading(text: str, badge: doc.Cell | None) -> str:
     return f"{escape(text)} {_render_cell_text(badge, {})}".strip() if badge else escape(text)
 
 
-def _render_blocks(blocks: Sequence[Block], places: dict[str, str]) -> str:
-    return "\n".join(_render_block(block, places) for block in drop_empty(blocks))
+def _render_blocks(blocks: Sequence[doc.Block], places: dict[str, str]) -> str:
+    return "\n".join(_render_block(block, places) for block in doc.drop_empty(blocks))
 
 
-def _render_block(block: Block, places: dict[str, str]) -> str:
+def _render_block(block: doc.Block, places: dict[str, str]) -> str:
     match block:
-        case Heading(text, badge):
+        case doc.Heading(text, badge):
             return f"<h3>{_render_heading(text, badge)}</h3>"
-        case Paragraph(text, tone):
+        case doc.Paragraph(text, tone):
             return f"<p{_format_class(tone)}>{escape(text)}</p>"
-        case Bullets(lines, tone):
+        case doc.Bullets(lines, tone):
             items = "".join(f"<li>{escape(line)}</li>" for line in lines)
             return f"<ul{_format_class(tone)}>{items}</ul>"
-        case FactList(pairs):
+        case doc.FactList(pairs):
             items = "".join(f"<dt>{escape(n)}</dt><dd>{escape(t)}</dd>" for n, t in pairs if t)
             return f"<dl>{items}</dl>"
-        case Table():
+        case doc.Table():
             return _render_table(block, places)
-        case TintedText():
+        case doc.TintedText():
             return _render_tinted_text(block)
-        case Pictures(rows):
+        case doc.Pictures(rows):
             return _render_pictures(rows)
-        case Plot(plot):
+        case doc.Plot(plot):
             return render_plot(plot) + _render_blocks(expand_plot(plot), places)
-        case Code(text):
+        case doc.Code(text):
             return f"<pre><code>{escape(text)}</code></pre>"
-        case Columns(inner):
-            cells = "".join(f"<div>{_render_block(one, places)}</div>" for one in drop_empty(inner))
+        case doc.Columns(inner):
+            cells = "".join(
+                f"<div>{_render_block(one, places)}</div>" for one in doc.drop_empty(inner)
+            )
             return f'<div class="columns">{cells}</div>'
-        case Details(title, inner):
+        case doc.Details(title, inner):
             body = _render_blocks(inner, places)
             summary = f"<summary>{escape(title)}</summary>"
             return f"<details>{summary}{body}</details>" if title and body else body
@@ -295,9 +277,9 @@ def _format_class(*names: str) -> str:
     return f' class="{known}"' if known else ""
 
 
-def _render_table(table: Table, places: dict[str, str]) -> str:
-    heads = [to_cell(head) for head in table.heads]
-    rows = [[to_cell(cell) for cell in row] for row in table.rows]
+def _render_table(table: doc.Table, places: dict[str, str]) -> str:
+    heads = [doc.to_cell(head) for head in table.heads]
+    rows = [[doc.to_cell(cell) for cell in row] for row in table.rows]
     head = "".join(
         f'<th scope="col"{_format_class("n" * (rows[0][n].align == "right"))}>{_render_cell_text(one, places)}</th>'
         for n, one in enumerate(heads)
@@ -319,7 +301,7 @@ def _render_table(table: Table, places: dict[str, str]) -> str:
 
 
 def _render_row(
-    row: Sequence[Cell], heads: Sequence[Cell], places: dict[str, str], *, ruled: bool
+    row: Sequence[doc.Cell], heads: Sequence[doc.Cell], places: dict[str, str], *, ruled: bool
 ) -> str:
     cells = []
     for number, cell in enumerate(row):
@@ -336,7 +318,7 @@ def _render_row(
     return f"<tr{_format_class('below' * ruled)}>{''.join(cells)}</tr>"
 
 
-def _render_cell_text(cell: Cell, places: dict[str, str]) -> str:
+def _render_cell_text(cell: doc.Cell, places: dict[str, str]) -> str:
     text = escape(cell.text)
     if cell.badge:
         text = f'<span class="badge {cell.tone}">{text}</span>'
@@ -355,13 +337,13 @@ def _render_cell_text(cell: Cell, places: dict[str, str]) -> str:
     return text + (draw_track(cell.track) if cell.track else "")
 
 
-def _render_tinted_text(block: TintedText) -> str:
+def _render_tinted_text(block: doc.TintedText) -> str:
     legend = f'<p class="dim">{escape(block.legend)}</p>' if block.legend else ""
     words = "".join(map(_render_tint, block.pieces))
     return f'{legend}<div class="strip{" pair" * block.beside}" dir="auto">{words}</div>'
 
 
-def _render_tint(piece: Tint) -> str:
+def _render_tint(piece: doc.Tint) -> str:
     if not piece.title and not piece.kind and not piece.shade:
         return escape(piece.text)
     tag = "span" if piece.kind == "special" else "mark"
@@ -369,7 +351,7 @@ def _render_tint(piece: Tint) -> str:
     return f"<{tag}{_format_class(piece.kind)}{style}>{escape(piece.text)}</{tag}>"
 
 
-def _render_pictures(rows: Sequence[Sequence[Picture]]) -> str:
+def _render_pictures(rows: Sequence[Sequence[doc.Picture]]) -> str:
     columns = max(map(len, rows))
     figures = []
     for row in rows:
