@@ -6,9 +6,11 @@ in every common form of colour blindness. A drawing is 320 units wide, as wide a
 violin is a kernel density estimate by Silverman's rule; it needs at least 10 values.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.resources import files
 from itertools import pairwise
 from math import ceil, floor, isfinite, log10
 from textwrap import wrap
@@ -26,31 +28,11 @@ _MAX_PANELS = 6  # panels of one plot; further ones are folded away
 _MIN_VIOLIN_VALUES, _DENSITY_STEPS = 10, 48
 _LETTER_WIDTH = 6.4  # approximate width of a letter
 
-PLOT_STYLE = """
-.whence svg { font-family: system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-.whence svg text { font-size: 11.5px; fill: var(--dim); }
-.whence svg text.name { font-weight: 600; fill: var(--ink); } .whence svg text.row { fill: var(--ink); }
-.whence svg text.threshold { fill: var(--line); }
-.whence svg .grid { stroke: var(--faint); stroke-width: 1; }
-.whence svg line.threshold { stroke: var(--line); stroke-width: 1.6; stroke-dasharray: 5 3; }
-.whence svg .chance { stroke: var(--dim); stroke-width: 1.4; stroke-dasharray: 2 2.5; }
-.whence svg .column { fill: var(--bar); }
-.whence svg :is(.shape, .band) { fill: var(--shape); }
-.whence svg .spread { fill: var(--faint); }
-.whence svg .whisker { stroke: var(--dim); stroke-width: 1; }
-.whence svg .quartiles { stroke: var(--own); stroke-width: 5; }
-.whence svg :is(.median, .open) { fill: var(--paper); stroke: var(--own); stroke-width: 1.6; }
-.whence svg :is(polyline, line).own { fill: none; stroke: var(--own); stroke-width: 1.8; }
-.whence svg polyline.mean { fill: none; stroke: var(--dim); stroke-width: 1.3; stroke-dasharray: 4 3; }
-.whence svg circle.own { fill: var(--own); }
-.whence svg .grey { stroke: #8a939c; stroke-width: 1.8; } .whence svg circle.grey { fill: var(--paper); }
-.whence svg .reach { stroke: var(--own); stroke-width: 2.2; }
-.whence svg .column ~ .reach { stroke: var(--ink); stroke-width: 1.6; }
-.whence svg .holds { fill: var(--held); }
-.whence svg .fails { fill: none; stroke: var(--faint); }
-"""
-# A drawing that is a file of its own brings the colours of a light page.
-_FILE_STYLE = """.whence { --ink: #1b1f24; --dim: #5c6670; --faint: #e3e7eb; --paper: #fff; --own: #2166ac; }"""
+
+def read_style(name: str) -> str:
+    """Return a style sheet of this folder, without its comments."""
+    text = files("whence.render").joinpath(f"{name}.css").read_text(encoding="utf-8")
+    return re.sub(r"/\*.*?\*/\n", "", text, flags=re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -391,8 +373,8 @@ def draw_dots(plot: PlotData, *, as_file: bool = False) -> str:
     height = above + -(-len(panels) // across) * tall + 14 + 16 * len(foot)
     for row, line in enumerate(foot):
         panel.text(8, height - 16 * (len(foot) - row), line)
-    own = PLOT_STYLE.replace(".whence svg ", ".whence ")
-    parts = [f"<style>{_FILE_STYLE}{own}</style>", '<rect width="100%" height="100%" fill="#fff"/>']
+    own = read_style("plot").replace(".whence svg ", ".whence ")
+    parts = [f"<style>{own}</style>", '<rect width="100%" height="100%" fill="#fff"/>']
     body = "\n".join([*(parts if as_file else ()), *panel.parts])
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="{"whence" if as_file else "dots"}" width="{width:g}" '
