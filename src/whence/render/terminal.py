@@ -112,7 +112,7 @@ class TerminalWriter:
                 for column in zip(names, *grid, strict=True)
             ]
             needed = sum(min(length, _SHORT_CELL) for length in lengths) + 2 * (len(lengths) - 1)
-            if needed > width and len(lengths) > 2:
+            if needed > width and (len(lengths) > 2 or table.wide == "split"):
                 yield from (self._stack_row(names, cells) for cells in grid)
                 continue
             show_heads = any(name.plain for name in names)
