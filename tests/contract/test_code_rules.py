@@ -35,7 +35,7 @@ BUDGETS = {
     "data": (4_890, 2_700),
     "explain": (7_500, 4_300),
     "flow": (1_360, 1_000),
-    "kernels": (2_850, 2_200),
+    "kernels": (2_720, 2_200),
     "lrp": (1_950, 1_600),
     "methods": (1_750, 1_500),
     "metrics": (2_220, 1_800),
@@ -47,7 +47,7 @@ BUDGETS = {
     "studies/compare": (2_400, 1_500),
     "studies/evaluation": (3_400, 1_650),
     "studies/training": (1_330, 850),
-    "tracing": (6_050, 4_200),
+    "tracing": (5_930, 4_200),
     "trust": (1_880, 850),
 }
 MOST_FILES = 280

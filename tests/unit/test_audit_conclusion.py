@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from tests import audit_payloads
-
+from whence.studies.audit.conclusion import conclude, format_effect
 from whence.studies.audit.experiments import Finding, experiment
 from whence.studies.audit.subject import resolve_sites
-from whence.studies.audit.conclusion import conclude, format_effect
 from whence.studies.audit.verdict import DECISIVE, NEEDED, judge
 
 

@@ -109,12 +109,15 @@ class BatchRules:
     mixed: bool = True  # different lengths may mix: only where padding changes nothing
     anchors: frozenset[int] = frozenset()  # ids that must occur equally often (see LoadedModel)
     variants: int = 0  # cells of variants that are only run forward; 0: as many as of others
+    alone: bool = (
+        False  # a batch holds one input, whatever its size: others would change the answer
+    )
 
     @property
     def for_variants(self) -> "BatchRules":
         """The rules for variants, of which there are many: as many as fill the cells."""
         cells = self.variants or self.cells
-        return replace(self, size=1 if self.size == 1 else cells, cells=cells)
+        return replace(self, size=1 if self.alone else cells, cells=cells)
 
     def group_key(self, item: EncodedInput) -> Hashable:
         """Return the group of an input; inputs with equal keys may share a batch."""

@@ -37,7 +37,7 @@ def choose_batch_policy(
     probe: bool = False,
     splits: bool = False,
 ) -> BatchRules:
-    """Return the rules for batches of these inputs, of at most `size` inputs.
+    """Return the rules for batches of these inputs, of at most `size` inputs; variants of them fill the device.
 
     With `variants`, changed copies of the inputs will be run as well. With `probe`, so many that it is always tried
     whether lengths may mix. With `splits`, values are split by token, which takes memory for every pair of tokens.
@@ -46,15 +46,12 @@ def choose_batch_policy(
         raise BadParameter(f"batch_size must be a whole number, at least 1. Got {size!r}.")
     on_cpu = loaded.device.type == "cpu"
     cells = _count_cells(loaded, items, splits)
-    variant_cells = cells if on_cpu else _DEVICE_VARIANT_CELLS
-    if size is not None:
-        variant_cells = min(variant_cells, size * max(map(len, items), default=1))
     policy = BatchRules(
         size or (_CPU_SIZE if on_cpu else _DEVICE_SIZE),
         cells,
         mixed=False,
         anchors=loaded.anchors,
-        variants=variant_cells,
+        variants=cells if on_cpu else _DEVICE_VARIANT_CELLS,
     )
     # Image models are trained on batches of images of one size, so these need no probe.
     sure = loaded.modality == "picture" and len({len(item) for item in items}) <= 1
@@ -67,9 +64,9 @@ def choose_batch_policy(
         device=loaded.device,
         max_length=loaded.max_length,
     )
-    return replace(
-        policy, size=1 if capacity == "single" else policy.size, mixed=capacity == "mixed"
-    )
+    if capacity == "single":
+        return replace(policy, size=1, alone=True)
+    return replace(policy, mixed=capacity == "mixed")
 
 
 def _count_cells(loaded: LoadedModel, items: Sequence[EncodedInput], splits: bool) -> int:

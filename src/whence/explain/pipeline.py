@@ -28,12 +28,12 @@ from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.explanation import ExplainedImage, Explanation
 from whence.explain.inputs import InputFailureCallback
 from whence.explain.request import MethodRequest
+from whence.models.facts import get_facts
 from whence.models.fingerprint import compute_fingerprint
 from whence.models.model import LoadedModel
 from whence.render.colour import NOT_CONSERVED_CODE, describe_conservation_failure
 from whence.tracing.ask import ModelQuery, PredictionCache
 from whence.tracing.out_of_memory import RetryHalved
-from whence.tracing.restore import get_model_lock
 from whence.tracing.target import TargetSpec, build_predictions, is_value_output
 from whence.tracing.trace import Trace, run_traced
 
@@ -186,7 +186,7 @@ def explain_batch(
         with work.retry_halved(part):
             batch = collate(part, pad_id=loaded.pad_id, device=loaded.device)
             # Reading a trace may still run the model or its backward pass: the lock keeps others from changing it.
-            with get_model_lock(loaded.model):
+            with get_facts(loaded.model).lock:
                 started = time.perf_counter()
                 trace = trace_batch(loaded, batch, requests, spec)
                 shared = time.perf_counter() - started

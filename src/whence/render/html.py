@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from whence.core.errors import CannotServe
-from whence.render.charts import PLOT_STYLE, render_plot, render_track
+from whence.render.charts import PLOT_STYLE, draw_track, expand_plot, render_plot
 from whence.render.colour import (
     compute_shade_colour,
 )
@@ -36,7 +36,6 @@ from whence.render.document import (
     Tint,
     TintedText,
     drop_empty,
-    expand_plot,
     to_cell,
 )
 from whence.render.text import (
@@ -279,8 +278,7 @@ def _render_block(block: Block, places: dict[str, str]) -> str:
         case Pictures(rows):
             return _render_pictures(rows)
         case Plot(plot):
-            expanded = expand_plot(block)
-            return render_plot(plot) if expanded == [block] else _render_blocks(expanded, places)
+            return render_plot(plot) + _render_blocks(expand_plot(plot), places)
         case Code(text):
             return f"<pre><code>{escape(text)}</code></pre>"
         case Columns(inner):
@@ -354,7 +352,7 @@ def _render_cell_text(cell: Cell, places: dict[str, str]) -> str:
         text += f'<span class="bar" style="{width}; background: {colour}"></span>'
     if cell.note:
         text += f' <span class="dim">{escape(cell.note)}</span>'
-    return text + (render_track(cell.track) if cell.track else "")
+    return text + (draw_track(cell.track) if cell.track else "")
 
 
 def _render_tinted_text(block: TintedText) -> str:

@@ -16,7 +16,6 @@ from whence.render.document import (
     Cell,
     Code,
     Columns,
-    Details,
     Document,
     FactList,
     Heading,
@@ -24,29 +23,20 @@ from whence.render.document import (
     Plot,
     TintedText,
     drop_empty,
-    expand_plot,
-    select_columns,
 )
 from whence.render.document import Table as TableBlock
-from whence.render.text import (
-    needs_gap,
-    sanitise_text,
-    to_line,
-)
+from whence.render.text import flatten, needs_gap, sanitise_text, select_columns, to_line
 
 _BAR_WIDTH = 16
 _MIN_SIDE_BY_SIDE = 50  # columns; a narrower terminal shows everything in one column
 # Substitutes for characters that an ASCII terminal would show as escape codes.
-_ASCII_SIGNS = str.maketrans(
-    {"↑": "^", "↓": "v", "°": "~", "✓": "+", "✗": "x", "–": "-", "�": "?", "…": "~"}
-)
+_ASCII_SIGNS = str.maketrans("↑↓°✓✗–�…·▁▂▃▄▅▆▇█░━┃│└─", "^v~+x-?~ ._-=+*%#:**|+-")
 
 
 class TerminalWriter:
     """Makes rich texts and tables, with ASCII substitutes if the terminal's encoding needs them."""
 
     def __init__(self, *, ascii_only: bool) -> None:
-        self._ascii_only = ascii_only
         self._signs = _ASCII_SIGNS if ascii_only else {}
 
     def __call__(self, text: str, style: str = "") -> Text:
@@ -60,17 +50,7 @@ class TerminalWriter:
 
     def blocks(self, given: Sequence[Block], width: int, before: Block) -> Iterator[RenderableType]:
         """Yield blocks one below the other, with empty lines where they are needed."""
-        for block in drop_empty(given):
-            match block:
-                case Details(_, _, instead):
-                    inner = drop_empty(instead)
-                    yield from self.blocks(inner, width, before)
-                    before = inner[-1] if inner else before
-                    continue
-                case Plot() if (expanded := expand_plot(block)) != [block]:
-                    yield from self.blocks(expanded, width, before)
-                    before = block
-                    continue
+        for block in flatten(given, columns=True):
             own = list(self._render_block(block, width))
             if own and needs_gap(before, block):
                 yield Text()
@@ -101,8 +81,8 @@ class TerminalWriter:
                 yield Padding.indent(line, 2) if block.beside else line
                 yield from [self(to_line(legend), "dim")] if legend else []
             case Plot(plot):
-                for row in sketch_plot(plot, width, ascii_only=self._ascii_only):
-                    yield Text(sanitise_text(row), no_wrap=True, overflow="crop")
+                for row in sketch_plot(plot, width):
+                    yield Text(row.translate(self._signs), no_wrap=True, overflow="ellipsis")
             case Columns(inner):
                 yield from self._render_columns(drop_empty(inner), width)
             case Code(text):
@@ -128,9 +108,8 @@ class TerminalWriter:
         text = self(to_line(cell.text), tint or _STYLES[cell.tone])
         if cell.bar is not None:
             colour = compute_shade_colour(1.0 if cell.bar > 0 else -1.0)
-            sign = "#" if self._ascii_only else "█"
-            blocks_of = sign * round(_BAR_WIDTH * min(1.0, abs(cell.bar)))
-            text.append(blocks_of, "rgb({},{},{})".format(*colour))
+            blocks_of = "█" * round(_BAR_WIDTH * min(1.0, abs(cell.bar)))
+            text.append(blocks_of.translate(self._signs), "rgb({},{},{})".format(*colour))
         if cell.note:
             text = Text.assemble(text, " ", self(to_line(cell.note), "dim"))
         return text

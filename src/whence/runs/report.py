@@ -14,7 +14,6 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.text import Text
 
-from whence.render.charts import render_plot
 from whence.render.colour import TEXT_SCALE_NOTE, compute_shade_colour, compute_shades
 from whence.render.document import choose_decimals, format_interval, format_number
 from whence.render.former import IMAGE_STYLE as PICTURES
@@ -40,6 +39,7 @@ from whence.render.former import (
     render_word_table,
     tint_words,
 )
+from whence.render.former_charts import render_plot
 from whence.render.latex import escape_latex, format_latex_table
 from whence.render.markdown import escape_markdown, format_escaped_table
 from whence.render.terminal import TerminalWriter, indent_line, render_fact_list

@@ -15,9 +15,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from whence.render.charts import PLOT_STYLE as PLOTS
-from whence.render.charts import PLOT_STYLE_DARK as PLOTS_IN_THE_DARK
-from whence.render.charts import (
+from whence.render.former import render_notebook_cell, render_page, render_provenance
+from whence.render.former_charts import PLOT_STYLE as PLOTS
+from whence.render.former_charts import PLOT_STYLE_DARK as PLOTS_IN_THE_DARK
+from whence.render.former_charts import (
     AxisScale,
     compute_axis_bounds,
     compute_quartiles,
@@ -26,7 +27,6 @@ from whence.render.charts import (
     render_plot,
     select_heaviest_tokens,
 )
-from whence.render.former import render_notebook_cell, render_page, render_provenance
 from whence.render.markdown import escape_markdown, format_escaped_table
 from whence.render.terminal import TerminalWriter
 from whence.render.text import format_drawn_sample, sanitise_html

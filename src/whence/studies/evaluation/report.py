@@ -21,11 +21,11 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from whence.render.charts import AxisScale, compute_axis_bounds, compute_ticks
 from whence.render.colour import POSITIVE
 from whence.render.document import TOO_FEW, choose_decimals, format_interval
 from whence.render.former import render_notebook_cell as notebook
 from whence.render.former import render_page, render_provenance
+from whence.render.former_charts import AxisScale, compute_axis_bounds, compute_ticks
 from whence.render.latex import escape_latex as latex_escaped
 from whence.render.latex import format_latex_table as latex_table
 from whence.render.markdown import escape_markdown, format_markdown_table

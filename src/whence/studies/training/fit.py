@@ -35,11 +35,11 @@ from whence.core.errors import (
 )
 from whence.core.seed import build_generator
 from whence.data.batches import Batch, collate
+from whence.models.facts import get_facts
 from whence.models.fingerprint import compute_fingerprint
 from whence.studies.training.performance import LabelledInput, Performance, measure_performance
 from whence.studies.training.recipe import Recipe
 from whence.tracing.forward import compute_logits
-from whence.tracing.restore import get_model_lock
 
 Tensors = dict[str, Tensor]
 
@@ -396,7 +396,7 @@ def _train_epoch(
 @contextmanager
 def _training_mode(model: Any) -> Iterator[None]:
     """Lock the model in training mode; on exit, restore all modes and clear the gradients."""
-    with get_model_lock(model), ExitStack() as stack:
+    with get_facts(model).lock, ExitStack() as stack:
         # The caller may be in no_grad or inference_mode.
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
