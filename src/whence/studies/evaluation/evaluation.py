@@ -158,13 +158,14 @@ class Evaluation(Result):
 
     def plot(self, path: str | Path | None = None) -> str:
         """Return a drawing in SVG, a panel for each metric, and write it if a path is given."""
-        from whence.render.charts import render_dots
+        from whence.render.charts import draw_dots
         from whence.render.text import sanitise_html
         from whence.studies.evaluation.report import build_plot
 
         plot = build_plot(self.data)
-        (drawing,) = render_dots({**plot, "head": [plot["title"]]})
-        return write_if_path(sanitise_html(drawing), path)
+        return write_if_path(
+            sanitise_html(draw_dots({**plot, "head": [plot["title"]]}, as_file=True)), path
+        )
 
     def __repr__(self) -> str:
         n = self.data["examples"]["explained"]
