@@ -88,9 +88,9 @@ def _render_page(name: str, payload: Payload) -> str:
             return build_document(parts).to_html()
         if kind in _EVALUATIONS:
             from whence.studies.evaluation.evaluation import Evaluation
-            from whence.studies.evaluation.report import render_evaluation_html
+            from whence.studies.evaluation.report import build_document as build_tables
 
-            return render_evaluation_html(*(Evaluation.from_dict(x).to_dict() for x in parts))
+            return build_tables(*(Evaluation.from_dict(part).data for part in parts)).to_html()
         module, class_name = _CLASSES[kind]
         return str(getattr(import_module(module), class_name).from_dict(payload).to_html())
 

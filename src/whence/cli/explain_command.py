@@ -92,11 +92,9 @@ def explain(
     from rich.console import Console
 
     from whence.explain.report import build_document
-    from whence.render.terminal import render_headline_list
 
-    if kind == "entities" and len(payloads) > 1:
-        Console().print(render_headline_list(payloads))
-    Console().print(build_document(payloads, top).to_terminal())
+    listed = kind == "entities" and len(payloads) > 1
+    Console().print(build_document(payloads, top, listed=listed).to_terminal())
     options.print_paths(console, output.html, out)
 
 

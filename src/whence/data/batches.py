@@ -109,25 +109,23 @@ class BatchRules:
     mixed: bool = True  # different lengths may mix: only where padding changes nothing
     anchors: frozenset[int] = frozenset()  # ids that must occur equally often (see LoadedModel)
     variants: int = 0  # cells of variants that are only run forward; 0: as many as of others
+    alone: bool = (
+        False  # a batch holds one input, whatever its size: others would change the answer
+    )
 
     @property
     def for_variants(self) -> "BatchRules":
         """The rules for variants, of which there are many: as many as fill the cells."""
         cells = self.variants or self.cells
-        return replace(self, size=1 if self.size == 1 else cells, cells=cells)
+        return replace(self, size=1 if self.alone else cells, cells=cells)
 
     def group_key(self, item: EncodedInput) -> Hashable:
         """Return the group of an input; inputs with equal keys may share a batch."""
         anchors = sum(identity in self.anchors for identity in item.ids) if self.anchors else 0
         sizes = (0, 0) if self.mixed else (len(item) - len(item.answer), len(item.answer))
-        return (*describe_kind(item), anchors, *sizes)
-
-
-def describe_kind(item: EncodedInput) -> tuple[Hashable, ...]:
-    """Return the kind of an input, whatever its length and its ids: others share no batch with it."""
-    grid = None if item.picture is None else (item.picture.grid, *item.picture.pixels.shape)
-    readout = (type(item.reading).__name__, len(item.labels or ()))
-    return (*sorted(item.features), bool(item.answer), grid, readout)
+        grid = None if item.picture is None else (item.picture.grid, *item.picture.pixels.shape)
+        readout = (type(item.reading).__name__, len(item.labels or ()))
+        return (*sorted(item.features), anchors, *sizes, bool(item.answer), grid, readout)
 
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -139,84 +137,64 @@ class Variants:
     """Variants of some inputs as arrays, a row each: thousands are made and compared without an object for each."""
 
     items: Sequence[EncodedInput]
-    owners: Array  # (variants,): the number of the input of each
-    lengths: Array  # (variants,): tokens of each, a decoder's included
-    # (variants, tokens): ids, a decoder's after the source's; of pictures, which patches are hidden
+    owners: Array  # (variants,): the number of each one's input
+    lengths: Array  # (variants,): the tokens of each
+    # (variants, tokens): ids, a decoder's after the source's; of images, which patches are hidden
     changed: Array
-    # By name (variants, tokens, ...) where tokens were deleted; None: those of the input
+    # by name (variants, tokens, ...), where tokens were deleted; None: those of the input
     features: dict[str, Array] | None = None
+    fill: ImageFill = "black"  # of hidden patches
 
     @classmethod
-    def of(cls, items: Sequence[EncodedInput]) -> "Variants":
-        """Return inputs as variants of themselves."""
-        owners, none = np.arange(len(items)), np.zeros((len(items), max(map(len, items))), bool)
-        if items[0].picture is None:
-            return cls.fill(items, owners, none, 0)
-        for row, item in enumerate(items):
-            assert item.picture is not None, "a batch has texts or pictures"
-            none[row, list(item.picture.hidden)] = True
-        return cls(items, owners, _count_tokens(items), none)
+    def of(cls, items: Sequence[EncodedInput], owners: Sequence[int] | None = None) -> "Variants":
+        """Return each owner (an input's number) unchanged; by default every input."""
+        numbers = np.arange(len(items)) if owners is None else np.array(owners, dtype=np.int64)
+        lengths = np.array([len(item) for item in items])
+        pictures = items[0].picture is not None
+        none = np.zeros((len(items), lengths.max()), dtype=bool)
+        ids = none if pictures else _stack([item.ids for item in items])
+        return cls(items, numbers, lengths[numbers], ids[numbers])
 
-    @classmethod
-    def hide(
-        cls, items: Sequence[EncodedInput], owners: Array, gone: Array, fill: ImageFill
-    ) -> "Variants":
-        """Return pictures with patches hidden, `gone` (variants, patches)."""
-        filled = [
-            i if i.picture is None else replace(i, picture=i.picture.without((), fill))
-            for i in items
-        ]
-        return cls(filled, owners, _count_tokens(items)[owners], gone)
+    @property
+    def real(self) -> Array:
+        """Where there are tokens, (variants, tokens)."""
+        return np.arange(self.changed.shape[1]) < self.lengths[:, None]
 
-    @classmethod
-    def fill(
-        cls, items: Sequence[EncodedInput], owners: Array, gone: Array, filler: int
-    ) -> "Variants":
-        """Return texts with one id in place of others, `gone` (variants, tokens)."""
-        ids = _stack([item.ids for item in items])[owners]
-        return cls(items, owners, _count_tokens(items)[owners], np.where(gone, filler, ids))
-
-    @classmethod
-    def drop(cls, items: Sequence[EncodedInput], owners: Array, gone: Array) -> "Variants":
-        """Return texts with tokens deleted, `gone` (variants, tokens)."""
-        stay = ~gone & (np.arange(gone.shape[1]) < _count_tokens(items)[owners, None])
+    def delete(self, gone: Array) -> "Variants":
+        """Return the variants without some of their tokens, (variants, tokens)."""
+        stay = self.real & ~gone
         order = np.argsort(~stay, axis=1, kind="stable")  # the tokens that stay come first
-        features = {
-            name: _stack([item.features[name] for item in items])[owners[:, None], order]
-            for name in items[0].features
-        }
-        return cls(items, owners, stay.sum(1), features["input_ids"], features)
+        shared = self._shared_features.items()
+        features = {name: values[self.owners[:, None], order] for name, values in shared}
+        changed = np.take_along_axis(self.changed, order, axis=1)
+        return replace(self, lengths=stay.sum(1), changed=changed, features=features)
 
     def list_kinds(self, policy: BatchRules) -> list[Hashable]:
         """Return the group of each variant; those of one group may share a batch."""
-        kinds = [describe_kind(item) for item in self.items]
-        sizes = np.zeros((len(self.owners), 3), np.int64)
-        if policy.anchors:
-            own = np.arange(self.changed.shape[1]) < self.lengths[:, None]
-            sizes[:, 0] = (np.isin(self.changed, list(policy.anchors)) & own).sum(1)
-        if not policy.mixed:
-            sizes[:, 2] = np.array([len(item.answer) for item in self.items])[self.owners]
-            sizes[:, 1] = self.lengths - sizes[:, 2]
-        pairs = zip(self.owners.tolist(), sizes.tolist(), strict=True)
-        return [(kinds[owner], *size) for owner, size in pairs]
+        kinds = [policy.group_key(item) for item in self.items]
+        anchors = np.zeros(len(self.owners), dtype=np.int64)
+        if policy.anchors and self.items[0].picture is None:
+            anchors = (np.isin(self.changed, list(policy.anchors)) & self.real).sum(1)
+        sizes = self.lengths * (not policy.mixed)
+        rows = zip(self.owners.tolist(), anchors.tolist(), sizes.tolist(), strict=True)
+        return [(kinds[owner], *counts) for owner, *counts in rows]
 
     def build_keys(self) -> list[VariantKey]:
         """Return a key of each variant, equal for two exactly if the model cannot tell them apart."""
-        rests = [_describe_rest(item) for item in self.items]
+        rests = [_describe_rest(item, item.features) for item in self.items]
         keys: list[VariantKey] = []
-        for row, (owner, length) in enumerate(
-            zip(self.owners.tolist(), self.lengths.tolist(), strict=True)
-        ):
-            rest, changed = rests[owner], self.changed[row, :length]
+        sizes = zip(self.owners.tolist(), self.lengths.tolist(), strict=True)
+        for row, (owner, length) in enumerate(sizes):
+            rest = (*rests[owner], self.fill)
             if self.features is not None:
-                others = {name: own[row, :length] for name, own in self.features.items()}
-                rest = _describe_rest(self.items[owner], others)
-            keys.append((rest, changed.tobytes()))
+                own = {name: values[row, :length] for name, values in self.features.items()}
+                rest = (*_describe_rest(self.items[owner], own), self.fill)
+            keys.append((rest, self.changed[row, :length].tobytes()))
         return keys
 
     @cached_property
-    def _stacked(self) -> dict[str, Array]:
-        """The features of the inputs beside the ids, (inputs, tokens, ...)."""
+    def _shared_features(self) -> dict[str, Array]:
+        """The inputs' features beside the ids, (inputs, tokens, ...)."""
         names = {name for item in self.items for name in item.features} - {"input_ids"}
         return {
             name: _stack([item.features.get(name, ()) for item in self.items]) for name in names
@@ -225,64 +203,55 @@ class Variants:
     def collate(
         self, rows: Sequence[int], *, pad_id: int | None, device: torch.device, width: int = 0
     ) -> Batch:
-        """Return some variants of one group as a batch, padded on the right to the longest, or to `width`."""
-        owners = self.owners[rows]
-        items = tuple(self.items[owner] for owner in owners)
+        """Return variants of one group as a batch, padded on the right to the longest, or to `width`."""
+        chosen = np.array(rows)
+        owners, changed = self.owners[chosen], self.changed[chosen]
+        items = tuple(self.items[owner] for owner in owners.tolist())
         if items[0].picture is not None:
-            return self._collate_images(rows, items, device)
+            return self._collate_images(items, owners, torch.from_numpy(changed), device)
         answers = np.array([len(item.answer) for item in items])
-        sources, decoded = self.lengths[rows] - answers, int(answers.max())
-        width = max(width - decoded, int(sources.max()))
-        real = np.arange(width) < sources[:, None]
-        arrays = {}
-        for name in items[0].features:
-            if name == "input_ids":
-                values = self.changed[rows]
-            else:
-                values = (
-                    self._stacked[name][owners]
-                    if self.features is None
-                    else self.features[name][rows]
-                )
-            arrays[name] = _cut(values, real, (pad_id or 0) if name == "input_ids" else 0)
+        sources, decoded = self.lengths[chosen] - answers, int(answers.max())
+        real = np.arange(max(width - decoded, int(sources.max()))) < sources[:, None]
+        arrays = {
+            name: _cut(self._take(name, chosen), real, (pad_id or 0) if name == "input_ids" else 0)
+            for name in items[0].features
+        }
         if decoded:
             places = np.arange(decoded)
             own = places < answers[:, None]
-            ids = np.take_along_axis(self.changed[rows], (sources[:, None] + places) * own, axis=1)
+            ids = np.take_along_axis(changed, (sources[:, None] + places) * own, axis=1)
             arrays["decoder_input_ids"] = np.where(own, ids, pad_id or 0)
             real = np.concatenate([real, own], axis=1)
         inputs = {name: torch.from_numpy(values).to(device) for name, values in arrays.items()}
         return Batch(items, inputs, torch.from_numpy(real).to(device))
 
+    def _take(self, name: str, rows: Array) -> Array:
+        """Return a feature of some variants, (rows, tokens, ...)."""
+        if name == "input_ids":
+            return self.changed[rows]
+        if self.features is not None:
+            return self.features[name][rows]
+        return self._shared_features[name][self.owners[rows]]
+
     def _collate_images(
-        self, rows: Sequence[int], items: tuple[EncodedInput, ...], device: torch.device
+        self, items: tuple[EncodedInput, ...], owners: Array, hidden: Tensor, device: torch.device
     ) -> Batch:
-        owners, own = np.unique(self.owners[rows], return_inverse=True)
-        pictures = [picture for owner in owners if (picture := self.items[owner].picture)]
-        first = pictures[0]
-        pixels = torch.stack([p.render_pixels() if p.blot else p.pixels for p in pictures]).to(
-            device
-        )[own]
-        hidden = torch.from_numpy(self.changed[rows][:, : len(first)])
+        numbers, own = np.unique(owners, return_inverse=True)
+        pictures = [picture for number in numbers if (picture := self.items[number].picture)]
+        first, rows = pictures[0], torch.from_numpy(own).to(device)
+        pixels = torch.stack([one.render_pixels() for one in pictures]).to(device)[rows]
         if hidden.any():
-            fills = torch.stack([picture.build_fill(picture.fill) for picture in pictures]).to(
-                device
-            )
-            covered = first.spread_over_pixels(hidden.to(device))
-            pixels = torch.where(covered[:, None], fills[own], pixels)
+            fills = torch.stack([one.build_fill(self.fill) for one in pictures]).to(device)
+            covered = first.spread_over_pixels(hidden[:, : len(first)].to(device))
+            pixels = torch.where(covered[:, None], fills[rows], pixels)
         real = torch.ones(len(items), first.tokens or len(first), dtype=torch.bool, device=device)
         return Batch(items, {"pixel_values": pixels}, real)
-
-
-def _count_tokens(items: Sequence[EncodedInput]) -> Array:
-    return np.array([len(item) for item in items])
 
 
 def _stack(rows: Sequence[Sequence[Any]]) -> Array:
     """Return sequences of numbers, or of boxes, as one array, (rows, longest, ...); zero after their ends."""
     arrays = [np.array(row, dtype=np.int64) for row in rows]
-    longest = max(arrays, key=len)
-    stacked = np.zeros((len(rows), *longest.shape), np.int64)
+    stacked = np.zeros((len(rows), *max(arrays, key=len).shape), dtype=np.int64)
     for row, values in zip(stacked, arrays, strict=True):
         row[: len(values)] = values
     return stacked
@@ -296,16 +265,12 @@ def _cut(values: Array, real: Array, fill: int) -> Array:
     return np.where(inside, wide[:, : real.shape[1]], fill)
 
 
-def _describe_rest(
-    item: EncodedInput, features: Mapping[str, Array] | None = None
-) -> tuple[Hashable, ...]:
+def _describe_rest(item: EncodedInput, features: Mapping[str, Any]) -> tuple[Hashable, ...]:
     """Return all that a model is given of an input beside its ids, or its hidden patches."""
-    picture = item.picture
-    if picture is not None:
-        return (item.reading, picture.digest, picture.blot, picture.fill)
-    values = item.features if features is None else features
-    names = sorted({*values} - {"input_ids"})
-    parts = (np.asarray(values[name], dtype=np.int64).tobytes() for name in names)
+    if item.picture is not None:
+        return (item.reading, item.picture.digest, item.picture.blot, item.picture.fill)
+    names = sorted(features.keys() - {"input_ids"})
+    parts = (np.asarray(features[name], dtype=np.int64).tobytes() for name in names)
     return (item.reading, len(item.answer), *names, *parts)
 
 

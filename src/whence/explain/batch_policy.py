@@ -13,14 +13,14 @@ from whence.data.batches import BatchRules
 from whence.data.tokens import EncodedInput
 from whence.kernels.device_memory import count_free_bytes
 from whence.models.model import LoadedModel
-from whence.tracing.batch_probe import probe_batch_capacity
+from whence.tracing.batch_probe import BatchOutput, probe_batch_capacity
 
 # Inputs, and cells (inputs x longest), of one batch. On a CPU larger batches fall out of its cache and are slower
 # (bench/tiles.py); an accelerator wants more work at a time.
 _CPU_SIZE, _CPU_CELLS = 64, 1024
 _DEVICE_SIZE, _DEVICE_CELLS = 512, 65536
 # An accelerator takes more variants that are only run forward: no activations are kept.
-_DEVICE_VARIANTS, _DEVICE_VARIANT_CELLS = 2048, 262144
+_DEVICE_VARIANT_CELLS = 262144
 # A CPU's bound is looked at only where it is more than this: most models and texts are far below.
 _ALWAYS_FREE = 1 << 30
 _SHARE = 0.5  # of the free memory, as other programs need some
@@ -36,19 +36,24 @@ def choose_batch_policy(
     variants: bool = False,
     probe: bool = False,
     splits: bool = False,
+    read_output: BatchOutput | None = None,
 ) -> BatchRules:
-    """Return the rules for batches of these inputs, of at most `size` inputs.
+    """Return the rules for batches of these inputs, of at most `size` inputs; variants of them fill the device.
 
     With `variants`, changed copies of the inputs will be run as well. With `probe`, so many that it is always tried
     whether lengths may mix. With `splits`, values are split by token, which takes memory for every pair of tokens.
+    `read_output` gives what must be the same beside other inputs, by default the logits.
     """
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
         raise BadParameter(f"batch_size must be a whole number, at least 1. Got {size!r}.")
+    on_cpu = loaded.device.type == "cpu"
+    cells = _count_cells(loaded, items, splits)
     policy = BatchRules(
-        size or (_CPU_SIZE if loaded.device.type == "cpu" else _DEVICE_SIZE),
-        _count_cells(loaded, items, splits),
+        size or (_CPU_SIZE if on_cpu else _DEVICE_SIZE),
+        cells,
         mixed=False,
         anchors=loaded.anchors,
+        variants=cells if on_cpu else _DEVICE_VARIANT_CELLS,
     )
     # Image models are trained on batches of images of one size, so these need no probe.
     sure = loaded.modality == "picture" and len({len(item) for item in items}) <= 1
@@ -60,19 +65,11 @@ def choose_batch_policy(
         pad_id=loaded.pad_id,
         device=loaded.device,
         max_length=loaded.max_length,
+        read_output=read_output,
     )
-    return replace(
-        policy, size=1 if capacity == "single" else policy.size, mixed=capacity == "mixed"
-    )
-
-
-def widen_for_variants(
-    loaded: LoadedModel, policy: BatchRules, most: int | None = None
-) -> BatchRules:
-    """Return the rules for variants that are only run forward, at most `most` at a time."""
-    if policy.size > 1 and loaded.device.type != "cpu":
-        policy = replace(policy, size=_DEVICE_VARIANTS, cells=_DEVICE_VARIANT_CELLS)
-    return policy if most is None else replace(policy, size=min(policy.size, most))
+    if capacity == "single":
+        return replace(policy, size=1, alone=True)
+    return replace(policy, mixed=capacity == "mixed")
 
 
 def _count_cells(loaded: LoadedModel, items: Sequence[EncodedInput], splits: bool) -> int:

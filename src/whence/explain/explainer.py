@@ -247,26 +247,30 @@ class Explainer:
         params: Mapping[str, Any] | None = None,
         target: Any = None,
         truncate: bool = False,
+        words: bool = False,
         batch_size: int | None = None,
+        progress: Progress | None = None,
     ) -> Iterator[tuple[int, dict[str, Explanation]]]:
         """Explain a list of inputs without tests; yield the number and the explanations of each.
 
         One target of each input is explained. Failures are reported to `failed`, with the input's number and the
-        method, and the rest goes on.
+        method, and the rest goes on. With `words`, methods that can measure whole words do.
         """
         self._loaded.check_head()
         requests = resolve_methods(method, params, self._loaded.fillers)
         inputs = encode_dataset(texts, self._loaded, truncate, failed)
         warn_about_unknown_tokens(inputs.items, self._loaded)
         about = TargetRequest(target, "logit", truncate)
-        for group in resolve_each_target(self._loaded, inputs, about, failed):
-            # Runs store token scores only.
-            for batch in explain_batches(
-                self, [group], requests, size=batch_size, failed=failed, words=False
-            ):
-                yield from (
-                    pair for pair in zip(batch.numbers, batch.results, strict=True) if pair[1]
-                )
+        for batch in explain_batches(
+            self,
+            list(resolve_each_target(self._loaded, inputs, about, failed)),
+            requests,
+            size=batch_size,
+            progress=progress,
+            failed=failed,
+            words=words,
+        ):
+            yield from (pair for pair in zip(batch.numbers, batch.results, strict=True) if pair[1])
 
     def trust(
         self,

@@ -293,15 +293,19 @@ def _drop_unused_features(item: EncodedInput, loaded: LoadedModel) -> EncodedInp
     return replace(item, features={k: v for k, v in item.features.items() if k not in unknown})
 
 
+# Features that the model looks up in a table, and the size of this in its configuration.
+_FEATURE_LIMITS = {
+    "token_type_ids": "type_vocab_size",
+    "position_ids": "max_position_embeddings",
+}
+
+
 def _check_features(item: EncodedInput, loaded: LoadedModel) -> None:
     """Refuse features on which the model's own code would fail, with a clearer error."""
     config, anchors = loaded.model.config, loaded.anchors
-    bounds = {
-        "token_type_ids": getattr(config, "type_vocab_size", None),
-        "position_ids": getattr(config, "max_position_embeddings", None),
-    }
-    for name, bound in bounds.items():
-        values = item.features.get(name, ())
+    for name, limit in _FEATURE_LIMITS.items():
+        values = item.features.get(name)
+        bound = getattr(config, limit, None) if values else None
         if (
             values
             and isinstance(bound, int)

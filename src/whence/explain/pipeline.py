@@ -24,16 +24,16 @@ from whence.core.progress import Progress, ProgressCounter
 from whence.core.types import PassCount
 from whence.data.batches import Batch, BatchRules, collate, plan_batches
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_policy import choose_batch_policy, widen_for_variants
+from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.explanation import ExplainedImage, Explanation
 from whence.explain.inputs import InputFailureCallback
 from whence.explain.request import MethodRequest
+from whence.models.facts import get_facts
 from whence.models.fingerprint import compute_fingerprint
 from whence.models.model import LoadedModel
 from whence.render.colour import NOT_CONSERVED_CODE, describe_conservation_failure
 from whence.tracing.ask import ModelQuery, PredictionCache
 from whence.tracing.out_of_memory import RetryHalved
-from whence.tracing.restore import get_model_lock
 from whence.tracing.target import TargetSpec, build_predictions, is_value_output
 from whence.tracing.trace import Trace, run_traced
 
@@ -94,7 +94,7 @@ def explain_batches(
         )
         for chosen in plan_batches(targeted.items, policy):
             items = [targeted.items[i] for i in chosen]
-            answers = build_prediction_cache(loaded, policy, size) if tests else None
+            answers = build_prediction_cache(loaded, policy) if tests else None
             explain = partial(
                 explain_batch,
                 explainer,
@@ -119,15 +119,13 @@ def _count_extra_forwards(request: MethodRequest, item: EncodedInput) -> int:
     return request.extra_forwards(len(item), pieced)
 
 
-def build_prediction_cache(
-    loaded: LoadedModel, policy: BatchRules, size: int | None = None
-) -> PredictionCache:
-    """Return a cache of the model's answers to changed inputs, at most `size` at a time."""
+def build_prediction_cache(loaded: LoadedModel, policy: BatchRules) -> PredictionCache:
+    """Return a cache of the model's answers to changed inputs."""
     return PredictionCache(
         loaded.model,
         pad_id=loaded.pad_id,
         device=loaded.device,
-        policy=widen_for_variants(loaded, policy, size),
+        policy=policy,
         infiller=loaded.infiller,
     )
 
@@ -188,7 +186,7 @@ def explain_batch(
         with work.retry_halved(part):
             batch = collate(part, pad_id=loaded.pad_id, device=loaded.device)
             # Reading a trace may still run the model or its backward pass: the lock keeps others from changing it.
-            with get_model_lock(loaded.model):
+            with get_facts(loaded.model).lock:
                 started = time.perf_counter()
                 trace = trace_batch(loaded, batch, requests, spec)
                 shared = time.perf_counter() - started

@@ -29,10 +29,10 @@ from whence.metrics._requests import (
     Randomised,
     RepeatedExplanations,
 )
-from whence.models.model import LoadedModel, is_offloaded
+from whence.models.facts import get_facts, is_offloaded
+from whence.models.model import LoadedModel
 from whence.tracing.alter import add_embedding_noise, apply_dropout, randomise_weights
 from whence.tracing.out_of_memory import RetryHalved
-from whence.tracing.restore import get_model_lock
 from whence.tracing.structure import list_stages
 from whence.tracing.target import TargetSpec, rank_labels
 
@@ -183,7 +183,7 @@ class BatchRepeater:
         methods = [request for request in requests.values() if isinstance(request, MethodRequest)]
         try:
             with (
-                get_model_lock(self._loaded.model),
+                get_facts(self._loaded.model).lock,
                 self._apply_change(change, inputs, drawn) as (batch, spec),
             ):
                 # Dropout masks depend on how often a module ran, so checkpointing, which runs it again, is off.
@@ -280,7 +280,7 @@ class BatchRepeater:
 
     def _neighbours(self, item: EncodedInput) -> list[EncodedInput]:
         """Return the batch neighbours: the input itself, and half of it where lengths may mix."""
-        if self._policy.size < 2:
+        if self._policy.alone:
             raise _ChangeImpossible("This model takes one input at a time.")
         half = len(item) // 2
         if not self._policy.mixed or not half or self._loaded.anchors:

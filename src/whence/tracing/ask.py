@@ -62,7 +62,9 @@ class PredictionCache:
     ) -> None:
         # The language model's draws are cached too: equal masked positions get equal replacements.
         self.infill = (
-            None if infiller is None else InfillCache(infiller, device=device, size=policy.size)
+            None
+            if infiller is None
+            else InfillCache(infiller, device=device, size=policy.for_variants.size)
         )
         self._runs = 0
         self._model = model
@@ -456,9 +458,7 @@ class ModelQuery:
         for pair in pairs:
             length = len(self._batch.items[pair[0]])
             longest = max(longest, length)
-            if chunk and (
-                self._policy.size == 1 or (len(chunk) + 1) * longest > self._policy.cells
-            ):
+            if chunk and (self._policy.alone or (len(chunk) + 1) * longest > self._policy.cells):
                 yield chunk
                 chunk, longest = [], length
             chunk.append(pair)

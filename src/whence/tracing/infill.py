@@ -20,7 +20,8 @@ from whence.tracing.restore import restore_on_exit
 from whence.tracing.target import check_finite
 
 # Cells (inputs x longest) of a batch: each cell has a logit for every word of the vocabulary.
-_MAX_CELLS = 1024
+_MAX_CELLS = {"cpu": 1024}
+_MAX_CELLS_ELSEWHERE = 16384
 
 
 class InfillCache:
@@ -33,7 +34,8 @@ class InfillCache:
         self._words = torch.tensor(infiller.words, device=device)
         self._device = device
         # Equal lengths only: the effect of padding on the language model is not known.
-        self._policy = BatchRules(size, _MAX_CELLS, mixed=False)
+        cells = _MAX_CELLS.get(device.type, _MAX_CELLS_ELSEWHERE)
+        self._policy = BatchRules(size, cells, mixed=False)
         # Of each input and its masked positions the ids that are drawn, (draws, positions).
         self._known: dict[tuple[VariantKey, tuple[int, ...]], Array] = {}
 
@@ -50,23 +52,22 @@ class InfillCache:
         distribution at its position. Also returned is how many passes each item needs, cache hits included; a set
         without positions needs none.
         """
-        whole = Variants.of(items)
         queried = [find_queried_mask(item, self._mask) for item in items]
         places = [sorted({*own} - queried[row]) for row, own in zip(owners, sets, strict=True)]
-        keys = whole.build_keys()
+        keys = Variants.of(items).build_keys()
         names = [(keys[row], tuple(own)) for row, own in zip(owners, places, strict=True)]
         new = {name: row for row, name in enumerate(names) if name[1] and name not in self._known}
         if new:
             self._draw(items, list(owners), places, new, progress)
-        ids = np.repeat(whole.changed[list(owners)][:, None], DRAWS_PER_REMOVAL, axis=1)
-        for row, name in enumerate(names):
+        drawn = Variants.of(items, [row for row in owners for _ in range(DRAWS_PER_REMOVAL)])
+        ids = drawn.changed.reshape(len(names), DRAWS_PER_REMOVAL, -1)
+        for rows, name in zip(ids, names, strict=True):
             if name[1]:
-                ids[row][:, places[row]] = self._known[name]
-        rows = np.repeat(np.array(owners), DRAWS_PER_REMOVAL)
+                rows[:, list(name[1])] = self._known[name]
         passes = [0] * len(items)
         for row, own in {(row, frozenset(own)) for row, own in zip(owners, sets, strict=True)}:
             passes[row] += bool(own)
-        return Variants(items, rows, whole.lengths[rows], ids.reshape(len(rows), -1)), passes
+        return drawn, passes
 
     def _draw(
         self,
