@@ -109,7 +109,9 @@ class BatchRules:
     mixed: bool = True  # different lengths may mix: only where padding changes nothing
     anchors: frozenset[int] = frozenset()  # ids that must occur equally often (see LoadedModel)
     variants: int = 0  # cells of variants that are only run forward; 0: as many as of others
-    alone: bool = False  # a batch holds one input, whatever its size: others would change the answer
+    alone: bool = (
+        False  # a batch holds one input, whatever its size: others would change the answer
+    )
 
     @property
     def for_variants(self) -> "BatchRules":

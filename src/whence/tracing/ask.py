@@ -456,9 +456,7 @@ class ModelQuery:
         for pair in pairs:
             length = len(self._batch.items[pair[0]])
             longest = max(longest, length)
-            if chunk and (
-                self._policy.alone or (len(chunk) + 1) * longest > self._policy.cells
-            ):
+            if chunk and (self._policy.alone or (len(chunk) + 1) * longest > self._policy.cells):
                 yield chunk
                 chunk, longest = [], length
             chunk.append(pair)
