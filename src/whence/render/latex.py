@@ -15,10 +15,8 @@ from whence.render.document import (
     Table,
     Tint,
     TintedText,
-    flatten,
-    select_columns,
 )
-from whence.render.text import format_heading, sanitise_text, to_line
+from whence.render.text import flatten, format_heading, sanitise_text, select_columns, to_line
 
 _PAGE_WIDTH = 110  # characters of tables that may be split
 _MIN_SHADE = 0.02  # share of the full colour below which a word is not tinted
@@ -30,7 +28,7 @@ def write_latex_document(document: Document) -> str:
     for section in document.list_sections():
         title = _escape_line(format_heading(section.title, section.badge))
         lines += ["", f"\\section*{{{title}}}"] if title else []
-        for block in flatten(section.blocks):
+        for block in flatten(section.blocks, plots=False):
             own = list(_format_block(block))
             lines += ["", *own] if own else []
     return "\n".join(lines) + "\n"

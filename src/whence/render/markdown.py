@@ -13,10 +13,8 @@ from whence.render.document import (
     Paragraph,
     Table,
     TintedText,
-    flatten,
-    select_columns,
 )
-from whence.render.text import format_heading, sanitise_text, to_line
+from whence.render.text import flatten, format_heading, sanitise_text, select_columns, to_line
 
 _NO_LIMIT = 10**6  # a table in Markdown is as wide as it is
 _PAGE_WIDTH = 110  # of tables that may be split

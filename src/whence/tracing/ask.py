@@ -62,7 +62,9 @@ class PredictionCache:
     ) -> None:
         # The language model's draws are cached too: equal masked positions get equal replacements.
         self.infill = (
-            None if infiller is None else InfillCache(infiller, device=device, size=policy.size)
+            None
+            if infiller is None
+            else InfillCache(infiller, device=device, size=policy.for_variants.size)
         )
         self._runs = 0
         self._model = model
