@@ -30,15 +30,8 @@ def write_report_page(tmp_path, payload):
 
 
 @pytest.mark.parametrize("evil", [False, True])
-@pytest.mark.parametrize("kind", ["run", "runs"])
-def test_run_report_is_offline_and_silent_and_fits_its_width(
-    browser, tmp_path, evaluation, kind, evil
-):
-    payload = (
-        run_reports.report_payload(evaluation)
-        if kind == "run"
-        else run_reports.comparison_payload()
-    )
+def test_run_report_is_offline_and_silent_and_fits_its_width(browser, tmp_path, evaluation, evil):
+    payload = run_reports.report_payload(evaluation)
     path = write_report_page(tmp_path, run_reports.with_hostile_texts(payload) if evil else payload)
     opening, seen = open_page(browser, path)
     check_quiet_and_fitting(opening, seen, path)

@@ -1,9 +1,7 @@
-"""Report of a run, or of two runs compared: as text, in a terminal, in Markdown, LaTeX and HTML.
+"""Report of a run: as text, in a terminal, in Markdown, LaTeX and HTML.
 
 The report is laid out once, as a document of blocks (`build_run_document`), and every surface writes the
-same blocks. Two runs are compared over the examples that both tested: 95% bootstrap intervals of the
-gain, paired sign-flip tests corrected by Holm's procedure, and Kendall's tau-b between the scores. LaTeX
-needs booktabs and xcolor.
+same blocks. LaTeX needs booktabs and xcolor.
 """
 
 import re
@@ -74,7 +72,6 @@ from whence.studies.audit.report import format_audit_text as audit_text
 from whence.studies.audit.report import render_audit_sections as audit_sections
 from whence.studies.audit.report import render_audit_terminal as audit
 from whence.studies.evaluation.report import (
-    ARROWS,
     COST_HEADS,
     COST_LEGEND,
     build_cost_rows,
@@ -86,16 +83,6 @@ from whence.studies.evaluation.report import format_evaluation_markdown as table
 from whence.studies.evaluation.report import format_evaluation_text as table_text
 from whence.studies.evaluation.report import render_evaluation_body as evaluation_body
 from whence.studies.evaluation.report import render_evaluation_terminal as evaluation_terminal
-
-
-def build_run_document(payload: Mapping[str, Any]) -> Document:
-    """Return the document of a run's report, or of a comparison of two runs."""
-    return (
-        build_run_comparison_document(payload)
-        if payload["kind"] == "runs"
-        else build_single_run_document(payload)
-    )
-
 
 _BRIEF_CELL = 32  # characters of a table cell that are not wrapped
 
@@ -389,7 +376,7 @@ _UNTESTED_NOTE = (
 )
 
 
-def build_single_run_document(payload: Payload) -> Document:
+def build_run_document(payload: Payload) -> Document:
     """Return the document of a single run's report."""
     name = (
         f"{shorten_model_name(payload['model']['name'])} on {to_one_line(payload['data']['name'])}"
@@ -807,181 +794,6 @@ def format_top_features(payload: Mapping[str, Any], top: int = _TOP_WORDS) -> st
     (explanation,) = payload["explanations"]
     words = select_top_features(dict(payload), explanation, top)
     return ", ".join(f"{' '.join(word.split())} {score:+.3g}" for word, score in words)
-
-
-_SIDES = (("a", "first"), ("b", "second"))
-_GAIN_HEADS = ("method", "metric", "n", "gain of the second", "p", "verdict")
-_GAIN_LEGEND = (
-    "By how much the second run is better than the first, example by example, over the examples that both tested "
-    "[95% bootstrap interval]; what differs by rounding alone does not differ. Paired "
-    "sign-flip tests, corrected by Holm's procedure for all rows of this table, at 5%."
-)
-_MEAN_HEADS = ("method", "metric", "n", "first run", "its chance", "second run", "its chance")
-_MEAN_LEGEND = (
-    "Means over the same examples. ↑ more is better, ↓ less is better. Chance: what random explanations of these "
-    "examples get."
-)
-_AGREEMENT_HEADS = ("method", "agreement of the ranks", "chance")
-_AGREEMENT_LEGEND = (
-    "Kendall's τ-b between the scores of the first run and the second, over the examples that both cut into the same "
-    "tokens and explained for the same target; 1 is the same order. Chance: the second run's scores dealt out at "
-    "random."
-)
-
-
-def build_run_comparison_document(payload: Payload) -> Document:
-    """Return the document of a comparison of two runs."""
-    names = " and ".join(to_one_line(payload[side]["name"]) for side, _ in _SIDES)
-    sections = [
-        Section(names, list(_build_comparison_overview(payload))),
-        Section("What differs between the settings", list(_build_setting_differences(payload))),
-        Section("Are the explanations better?", list(_build_gain_tables(payload))),
-        Section("Are they the same?", list(_build_rank_agreement(payload))),
-        Section("Predictions", list(_build_prediction_changes(payload))),
-        Section("Where they differ most", list(_build_divergent_examples(payload))),
-    ]
-    return Document("whence: two runs compared", [one for one in sections if one.blocks])
-
-
-def _build_comparison_overview(payload: Payload) -> Iterator[Block]:
-    yield Paragraph(to_one_line(payload["sentence"]), "strong")
-    for side, which in _SIDES:
-        if payload[side]["state"] != "complete":
-            yield Paragraph(f"The {which} run: {describe_progress(payload[side])}", "warning")
-        for line in payload[side]["damage"]:
-            yield Paragraph(f"The {which} run: {to_one_line(line)}", "warning")
-    facts = []
-    for side, which in _SIDES:
-        run = payload[side]
-        facts.append((f"{which} run", to_one_line(run["name"])))
-        facts.append(("model", describe_model(run["model"])))
-        sample = run.get("taken") or {"drawn": None}
-        rows = "" if sample["drawn"] is None else f", {format_row_sample(sample)}"
-        facts.append(
-            (
-                "data",
-                f"{to_one_line(run['data'])}, {format_count(run['examples'], 'example')}{rows}",
-            )
-        )
-    facts.append(("examples of both", _format_shared_examples(payload["data"])))
-    yield FactList(facts)
-
-
-def _format_shared_examples(data: Mapping[str, Any]) -> str:
-    alone = [
-        f"{data[f'only_{side}']:,} only in the {which}"
-        for side, which in _SIDES
-        if data[f"only_{side}"]
-    ]
-    return f"{data['shared']:,}" + (f"; {', '.join(alone)}" if alone else "")
-
-
-def _build_setting_differences(payload: Payload) -> Iterator[Block]:
-    for side, which in _SIDES:
-        if payload["only"][side]:
-            yield Paragraph(f"Only in the {which} run: {format_list(payload['only'][side], 40)}.")
-    if not payload["differences"]:
-        yield Paragraph("Nothing that determines a result differs.")
-        return
-    rows = [
-        (to_one_line(row["what"]), to_one_line(row["a"]), to_one_line(row["b"]))
-        for row in payload["differences"]
-    ]
-    yield TableBlock(("setting", "first run", "second run"), rows)
-
-
-def _build_gain_tables(payload: Payload) -> Iterator[Block]:
-    rows = payload["gains"]
-    if not rows:
-        yield Paragraph("No metric was tested in both runs by the same method.")
-        return
-    yield TableBlock(_GAIN_HEADS, [_format_gain_row(row) for row in rows])
-    yield Paragraph(_GAIN_LEGEND, "dim")
-    if not any(row["enough"] for row in rows):
-        yield Paragraph(
-            f"The examples are too few: with {format_count(payload['comparisons'], 'comparison')}, differences can only "
-            f"show from n={payload['needed']} on.",
-            "warning",
-        )
-    yield TableBlock(_MEAN_HEADS, [_format_mean_row(row) for row in rows if row["gain"]])
-    yield Paragraph(_MEAN_LEGEND, "dim")
-
-
-def _format_gain_row(row: Mapping[str, Any]) -> tuple[str, ...]:
-    gain, name = row["gain"], (to_one_line(row["method"]), to_one_line(row["metric"]))
-    if not gain:
-        return (*name, "0", "-", "-", to_one_line(row["verdict"]))
-    text = format_interval(gain, choose_decimals([gain]), gain["n"])
-    return (*name, f"{gain['n']:,}", text, format_p_value(row["p"]), to_one_line(row["verdict"]))
-
-
-def _format_mean_row(row: Mapping[str, Any]) -> tuple[str, ...]:
-    n, four = row["gain"]["n"], [row[name] for name in ("a", "null_a", "b", "null_b")]
-    digits = choose_decimals([figure for figure in four if figure])
-    cells = [format_interval(figure, digits, n) if figure else "-" for figure in four]
-    return (
-        to_one_line(row["method"]),
-        f"{to_one_line(row['metric'])} {ARROWS[row['direction']]}",
-        f"{n:,}",
-        *cells,
-    )
-
-
-def _build_rank_agreement(payload: Payload) -> Iterator[Block]:
-    rows = [
-        (to_one_line(row["method"]), format_mean(row["tau"]), format_mean(row["null"]))
-        for row in payload["agreement"]
-        if row["tau"]
-    ]
-    if rows:
-        yield TableBlock(_AGREEMENT_HEADS, rows)
-        yield Paragraph(_AGREEMENT_LEGEND, "dim")
-    for row in payload["agreement"]:
-        if not row["tau"]:
-            yield Paragraph(f"{to_one_line(row['method'])}: {to_one_line(row['why'])}")
-    equal = [row for row in payload["agreement"] if row["equal"]]
-    if equal:
-        counts = [
-            f"{to_one_line(row['method'])} {row['equal']:,} of {row['tau']['n']:,}" for row in equal
-        ]
-        yield Paragraph(f"Equal to the last bit: {format_list(counts, 40)}.")
-
-
-def _build_prediction_changes(payload: Payload) -> Iterator[Block]:
-    facts = payload["predictions"]
-    if not facts["same"]:
-        return
-    yield Paragraph(f"Both runs predict the same: {format_percent(facts['same'])}.")
-    for side, which in _SIDES:
-        if facts[f"accuracy_{side}"]:
-            yield Paragraph(
-                f"Accuracy of the {which}: {format_percent(facts[f'accuracy_{side}'])}."
-            )
-    if facts["changed"]:
-        note = (
-            f" The first {len(facts['first'])}:" if facts["changed"] > len(facts["first"]) else ""
-        )
-        yield Paragraph(f"{format_count(facts['changed'], 'prediction')} changed.{note}")
-        rows = [
-            tuple(
-                to_one_line(part or "-")
-                for part in (
-                    *(change["id"], change["a"], change["b"]),
-                    change.get("gold") or change["label"],
-                    change["text"],
-                )
-            )
-            for change in facts["first"]
-        ]
-        yield TableBlock(("example", "first run", "second run", "label", "text"), rows)
-
-
-def _build_divergent_examples(payload: Payload) -> Iterator[Block]:
-    if payload["apart"]:
-        yield Paragraph("Of each method, the example on which the two runs agree least.", "dim")
-    for example in payload["apart"]:
-        yield build_explanation_block(example["a"], "First run")
-        yield build_explanation_block(example["b"], "Second run")
 
 
 _MAX_LISTED = 8  # names shown of a long list
