@@ -1,11 +1,13 @@
 """Benchmark of metrics and trust cards: forward passes made and needed, time beside plain loops and Captum.
 
-    python bench/metrics.py [calls] [card] [time] [--threads N] [--repeats N] [--texts N] [--model NAME] [--json FILE]
+    python bench/metrics.py [calls] [card] [wall] [time] [--threads N] [--repeats N] [--texts N] [--model NAME] [--json FILE]
 
 calls: for every metric of faithfulness alone and for all together, on 1, 5 and all methods and on 100 random
 rankings, the model's forward passes, counted by a hook, against the different inputs that the definitions ask about
 (bench/plain_metrics.py). "saved": what each metric and each explanation would take by itself, over what was made.
 card: the same for a trust card with its default budget.
+wall: the seconds of a trust card of one sentence of 12 words, over those of the same inputs run bare in full batches,
+with a backward pass for as many as had one.
 time: the same figures for the same texts by whence, by a plain loop over one variant at a time, as the scripts that
 come with papers have it, and by Captum, where it has the metric. Each starts from the text and explains it first, by
 whence or, Captum, by itself. whence and the loop must agree. Runs are interleaved and medians compared.
@@ -31,8 +33,8 @@ from plain_metrics import FAITHFULNESS, Ids, PlainModel, draw_sets, list_needed_
 
 import whence
 from whence.data.dataset import read_dataset
-from whence.explain.repeat import BatchRepeater
-from whence.explain.trials import build_trial
+from whence.explain.batch_policy import choose_batch_policy
+from whence.explain.trials import put_on_trial
 from whence.methods import method
 from whence.metrics import metric
 from whence.metrics._trial import Trial
@@ -80,11 +82,11 @@ def record_inputs(model: Any) -> Iterator[list[Ids | None]]:
 def build_fresh_trial(explainer: Any, explanations: Sequence[Any]) -> Trial:
     """Return a trial of explanations, with no query made yet."""
     item = explanations[0].item
-    policy = explainer._maker.sharing.policy([item], tests=True)
-    loaded = explainer._loaded
-    return build_trial(
-        loaded, item, explanations, how="mask", unit="token", policy=policy, seed=0, remaker=BatchRepeater(loaded, policy),
-    )  # fmt: skip
+    policy = choose_batch_policy(explainer.loaded, [item], probe=True)
+    (trial,) = put_on_trial(
+        explainer.loaded, [(item, explanations)], how="mask", unit="token", policy=policy
+    )
+    return trial
 
 
 def list_orders(trial: Trial) -> list[list[int]]:
@@ -198,6 +200,46 @@ def count_trust_cards(explainer: Any, texts: Sequence[str]) -> list[Row]:
         rows.append({"part": "card", "methods": who, "metrics": "trust card", **own,
                      "rankings": rankings, "budget": card["budget"]})  # fmt: skip
     return rows
+
+
+# --- wall -------------------------------------------------------------------------------------------------------
+
+SENTENCE = "the film is a gripping and beautifully acted story of love lost"
+MOST = 1.5  # seconds of a card over seconds of its passes in full batches
+
+
+def measure_card(explainer: Any, repeats: int) -> list[Row]:
+    """Measure a trust card against its own inputs, run bare."""
+    model, pad = explainer.model, explainer.loaded.pad_id or 0
+    explainer.trust(SENTENCE, method=ONE)
+    with record_inputs(model) as seen:
+        card = explainer.trust(SENTENCE, method=ONE).to_dict()
+    rows = sorted((ids for ids in seen if ids is not None), key=len)
+    backward = card["cost"]["backward"]
+
+    def run(some: Sequence[Ids], grad: bool) -> None:
+        width = max(map(len, some))
+        ids = torch.tensor([[*one, *[pad] * (width - len(one))] for one in some])
+        mask = torch.tensor([[1] * len(one) + [0] * (width - len(one)) for one in some])
+        with torch.inference_mode(not grad):
+            logits = model(input_ids=ids, attention_mask=mask).logits
+            if grad:
+                weight = next(w for w in model.parameters() if w.requires_grad)
+                torch.autograd.grad(logits.sum(), weight)
+
+    def run_bare() -> None:
+        for start in range(0, len(rows), AT_ONCE):
+            run(rows[start : start + AT_ONCE], grad=False)
+        for start in range(0, backward, AT_ONCE):
+            run(rows[start : min(start + AT_ONCE, backward)], grad=True)
+
+    cases = {"card": lambda: explainer.trust(SENTENCE, method=ONE), "bare": run_bare}
+    seconds = measure_medians(cases, repeats)
+    return [
+        {"part": "wall", "what": "trust card of 12 words", "by": by, "seconds": own,
+         "ratio": own / seconds["bare"], "forward": len(seen), "backward": backward}
+        for by, own in seconds.items()
+    ]  # fmt: skip
 
 
 # --- time -------------------------------------------------------------------------------------------------------
@@ -345,10 +387,10 @@ def measure_times(explainer: Any, texts: Sequence[str], repeats: int) -> list[Ro
 def show(rows: Sequence[Row]) -> None:
     """Print the rows, and a warning where more forwards were made than allowed."""
     for row in rows:
-        if row["part"] == "time":
-            print(
-                f"{row['what']:58} {row['by']:8} {row['seconds'] * 1e3:10.1f} ms {row['ratio']:8.2f}"
-            )
+        if row["part"] in ("time", "wall"):
+            over = " MORE THAN ALLOWED" if row["part"] == "wall" and row["ratio"] > MOST else ""
+            figures = f"{row['seconds'] * 1e3:10.1f} ms {row['ratio']:8.2f}{over}"
+            print(f"{row['what']:58} {row['by']:8} {figures}")
             continue
         row["ratio"] = row["made"] / row["needed"] if row["needed"] else 1.0
         row["saved"] = row["separately"] / row["made"] if row["made"] else None
@@ -363,7 +405,7 @@ def main() -> None:
     """Measure, print and store the rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "parts", nargs="*", metavar="PART", help="calls, card, time; all by default"
+        "parts", nargs="*", metavar="PART", help="calls, card, wall, time; all by default"
     )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=7)
@@ -371,7 +413,7 @@ def main() -> None:
     parser.add_argument("--model", choices=MODELS, action="append", help="one of them, not all")
     parser.add_argument("--json", type=Path, default=RESULTS, help="append the rows to this file")
     options = parser.parse_args()
-    parts = options.parts or ["calls", "card", "time"]
+    parts = options.parts or ["calls", "card", "wall", "time"]
     torch.set_num_threads(options.threads)
     if not SST2.is_file():
         sys.exit(f"skipped: {SST2.name} of SST-2 is not there")
@@ -402,6 +444,8 @@ def main() -> None:
             found += count_calls(explainer, texts, groups) + count_end_to_end(explainer, texts)
         if "card" in parts:
             found += count_trust_cards(explainer, texts)
+        if "wall" in parts:
+            found += measure_card(explainer, options.repeats)
         if "time" in parts:
             found += measure_times(explainer, texts, options.repeats)
         show(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from inspect import cleandoc, getsourcefile
+from inspect import cleandoc, getsourcefile, unwrap
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,7 @@ def format_source(entry: Entry) -> list[str]:
 
 def format_code_link(entry: Entry) -> str:
     """Return a link to the source file."""
-    path = Path(getsourcefile(entry.fn) or "").relative_to(ROOT).as_posix()
+    path = Path(getsourcefile(unwrap(entry.fn)) or "").relative_to(ROOT).as_posix()
     return f"[`{path}`](../../{path})"
 
 

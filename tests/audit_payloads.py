@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from whence.studies.audit.verdict import conclude
+from whence.studies.audit.conclusion import conclude
 
 EVIL = "</title></script><img src=x onerror=alert(1)>"
 TEXT = "the plot is thin , but the actors are wonderful and the music is not bad at all"

@@ -8,7 +8,8 @@ import torch
 from whence.core.types import InputText, Target, Token
 from whence.data.tokens import EncodedInput
 from whence.metrics import metric
-from whence.metrics._trial import RemovalPredictions, Trial
+from whence.metrics._requests import RemovalPredictions
+from whence.metrics._trial import Trial
 
 FALLS = (0.4, 0.2, 0.1, 0.0)  # of the probability, by unit; they add up
 DOWN, UP = [4, 3, 2, 1], [1, 2, 3, 4]  # the ranking that follows the falls, and its opposite
@@ -25,8 +26,8 @@ class FormulaModel:
         self.first = first  # the place of the first unit
         self.asked = []
 
-    def compute_probabilities_without(self, row, holes, how):
-        gone = [frozenset(place - self.first for place in hole) for hole in holes]
+    def compute_probabilities_without(self, holes, how):
+        gone = [frozenset(place - self.first for place in hole) for _, hole in holes]
         self.asked.append(gone)
         return torch.tensor([self.shares(one) for one in gone], dtype=torch.float64)
 
@@ -65,7 +66,7 @@ def trial_of(scores, shares=None, *, signed=True, marked=None, special=(0.0, 0.0
         axioms=({},) * number,
         units=units,
         removed=RemovalPredictions(
-            model, units, how, target, np.array(model.shares(frozenset())), task
+            model, 0, units, how, target, np.array(model.shares(frozenset())), task
         ),
         again=SimpleNamespace(stages=()),  # nothing here explains again
         marked=marked,

@@ -4,12 +4,14 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from whence.core.types import InputText, PassCount, Token
+from whence.core.types import InputText, PassCount, Target, Token
 from whence.data.tokens import EncodedInput
 from whence.metrics import metric
-from whence.metrics._trial import RepeatedExplanations, Trial
+from whence.metrics._requests import RemovalPredictions, RepeatedExplanations
+from whence.metrics._trial import Trial
 
 PREDICTED = 1
+WHOLE = np.array([0.0, 1.0])
 
 
 class ScriptedRepeats:
@@ -21,6 +23,9 @@ class ScriptedRepeats:
     def __init__(self, shape, anew, stages):
         self.shape, self.anew, self.stages = shape, anew, stages
         self.asked = []  # changes, and for which rows
+
+    def make(self, changes, rows=None):
+        """Do nothing: the repeats of one change are made when they are asked for."""
 
     def __call__(self, change, rows=None):
         self.asked.append((change, tuple(rows)))
@@ -48,7 +53,15 @@ def build_trial(scores, anew=None, *, units=None, stages=(), axioms=None, seed=0
         signed=(True,) * number,
         axioms=tuple(axioms or [{}] * number),
         units=places,
-        removed=SimpleNamespace(predict_labels=lambda holes: np.full(len(holes), PREDICTED)),
+        removed=RemovalPredictions(
+            SimpleNamespace(rest=False),
+            0,
+            places,
+            "mask",
+            Target("yes", PREDICTED),
+            WHOLE,
+            "single_label",
+        ),
         again=ScriptedRepeats(rows.shape, anew, stages),
         marked=None,
         seed=seed,

@@ -12,8 +12,8 @@ from torch import Tensor
 import whence
 from tests import text_model_classes
 from whence.core.errors import WhenceError
-from whence.data.batches import Batch, collate
-from whence.data.removal import list_removable_tokens, remove_tokens, resolve_removal
+from whence.data.batches import Batch
+from whence.data.removal import list_removable_tokens, remove_sets, resolve_removal
 from whence.tracing.forward import select_output_tensors
 from whence.tracing.target import read_logits
 
@@ -177,13 +177,13 @@ class _Trial:
         how = resolve_removal(None, loaded.fillers)
         wanted = torch.zeros(len(found), dtype=torch.float64)
 
-        def probability(one: Any) -> Tensor:
-            batch = collate([one], pad_id=loaded.pad_id, device=torch.device("cpu"))
+        def probability(gone: tuple[int, ...]) -> Tensor:
+            variant = remove_sets([item], [0], [gone], how, loaded.fillers)
+            batch = variant.collate([0], pad_id=loaded.pad_id, device=torch.device("cpu"))
             return trace.targets.value(self._plain(batch), "probability")[0].double()
 
         for place in list_removable_tokens(item, loaded.anchors):
-            gone = remove_tokens(item, (place,), how, loaded.fillers)
-            wanted[place] = probability(item) - probability(gone)
+            wanted[place] = probability(()) - probability((place,))
         return _off(torch.as_tensor(found, dtype=torch.float64), wanted)
 
     def _batch(self) -> float:

@@ -21,8 +21,8 @@ from bench.science.rows import SEED, Facts, Row, collect_provenance, read_rows
 import whence
 from whence.data.dataset import compute_input_id, find_label_indices, shuffle_indices
 from whence.data.example import Example
-from whence.explain.batch_explainer import describe_origin
 from whence.explain.explainer import Explainer
+from whence.explain.pipeline import describe_origin
 from whence.methods import is_trace_method, method
 from whence.runs.plan import Execution, Plan
 from whence.runs.task import Item, Task

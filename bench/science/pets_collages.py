@@ -11,8 +11,8 @@ from whence.core.errors import WhenceError
 from whence.core.seed import build_generator
 from whence.data.example import Example, read_mask
 from whence.data.images import open_image
-from whence.explain.batch_explainer import describe_origin
 from whence.explain.explainer import Explainer
+from whence.explain.pipeline import describe_origin
 from whence.render.colour import compute_heatmap
 from whence.stats.intervals import bootstrap
 from whence.stats.segmentation import share_inside

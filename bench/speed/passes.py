@@ -9,7 +9,7 @@ from torch import Tensor
 
 from whence.data.batches import Batch, collate
 from whence.data.tokens import from_mapping
-from whence.explain.batch_explainer import trace_batch
+from whence.explain.pipeline import trace_batch
 from whence.explain.request import MethodRequest, resolve_methods
 from whence.kernels.contract import Implementation, use_implementation
 from whence.models.load import load_model

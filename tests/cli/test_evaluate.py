@@ -120,7 +120,7 @@ def test_evaluate_with_a_named_text_column_measures_auprc_on_rationales(run, tmp
         (["--remove", "burn"], 22, "--remove must be one of mask, delete"),
         (["--unit", "letter"], 22, "--unit must be one of token, word"),
         (["--param", "steps"], 22, "--param takes NAME=VALUE"),
-        (["--metric", "aopc", "--param", "averaging=code"], 22, "None of the metrics has a parameter 'averaging'"),
+        (["--metric", "aopc", "--param", "averaging=code"], 22, "aopc has no parameter 'averaging'"),
         (["--model", "nowhere/at-all"], 30, "nowhere/at-all"),
         (["--csv", "none/at/all.csv"], 40, "there is no folder"),
         (["--target", "neutral"], 21, "neutral"),

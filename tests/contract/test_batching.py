@@ -18,9 +18,10 @@ from tests.audit_subjects import subject_of
 from whence.core.seed import build_generator
 from whence.data.batches import collate
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_policy import MAX_INPUTS
+from whence.explain.batch_policy import _CPU_SIZE as MAX_INPUTS
 from whence.explain.inputs import encode_inputs
 from whence.methods import is_trace_method, method
+from whence.metrics._requests import run_together
 from whence.studies.audit import importance
 
 # A few samples are enough: each is drawn by its input, whatever stands beside it.
@@ -181,9 +182,10 @@ def list_means(payload: dict[str, Any]) -> list[float]:
     return [value for cell in payload["cells"] for value in (cell["mean"], cell["null"]["mean"])]
 
 
-def test_evaluate_with_prefetched_answers_needs_fewer_batches_for_equal_results(monkeypatch):
+def test_evaluate_with_metrics_run_together_needs_fewer_batches_for_equal_results(monkeypatch):
     together, batches = evaluate_and_count_batches(TEXTS)
-    monkeypatch.setattr("whence.explain.trials.prefetch_answers", lambda *_: None)
+    alone = lambda steps: [result for step in steps for result in run_together([step])]  # noqa: E731
+    monkeypatch.setattr("whence.explain.trials.run_together", alone)
     apart, many = evaluate_and_count_batches(TEXTS)
     # Other neighbours in a batch, another order of summation.
     np.testing.assert_allclose(list_means(together), list_means(apart), rtol=0, atol=1e-12)

@@ -461,7 +461,7 @@ def _task(name: str, given: Any, *asked: dict[str, Any]) -> Any:
     for one in asked or ({},):
         for method in ("gradient", "grad_x_input", "attcat", "leave_one_out"):
             told = tried(lambda m=method, a=one: explainer.explain(given, method=m, **a))
-            several = told if isinstance(told, list) else [told]
+            several = told.flatten() if hasattr(told, "flatten") else [told]
             shown = [
                 each if isinstance(each, dict) else {**each.to_dict(), "str": str(each)}
                 for each in several

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests import audit_payloads
-from whence.studies.audit import report
+from whence.studies.audit.conclusion import conclude, format_effect
 from whence.studies.audit.experiments import Finding, experiment
 from whence.studies.audit.subject import resolve_sites
-from whence.studies.audit.verdict import DECISIVE, NEEDED, conclude, judge
+from whence.studies.audit.verdict import DECISIVE, NEEDED, judge
 
 
 def holding_experiments(*names):
@@ -158,7 +158,7 @@ def test_format_effect_gives_the_decimal_places_that_matter_beside_the_threshold
     one = audit_payloads.experiment(
         "permutation", effect=effect, interval=interval, threshold=threshold
     )
-    assert report.format_effect(one) == said
+    assert format_effect(one) == said
 
 
 def test_conclude_with_12_examples_is_undecided_and_says_too_few_beside_the_intervals():

@@ -250,8 +250,8 @@ def test_permutation_of_equal_words_changes_no_prediction():
 def test_build_violin_bins_examples_by_largest_weight_and_class():
     subject = subject_of(reviews())
     values = np.array([0.1, 0.2, 0.3, np.nan, 0.5, 0.6])
-    largest = np.array([0.0, 0.2499, 0.25, 0.3, 0.75, 1.0])
-    plot = build_violin(subject, "title", "y", values, largest)
+    subject.largest_weights = np.array([0.0, 0.2499, 0.25, 0.3, 0.75, 1.0])
+    plot = build_violin(subject, "title", "y", values)
     counted = {
         series["name"]: [group["n"] for group in series["groups"]] for series in plot["series"]
     }

@@ -5,22 +5,27 @@ import pytest
 import sklearn.metrics
 
 from tests.audit_subjects import reviews, subject_of
-from whence.studies.audit.experiments.replacement import _f1, replacement
+from whence.studies.audit.experiments.replacement import replacement
 from whence.studies.audit.finding_summary import build_histogram, compute_quantiles, summarise
+from whence.studies.training.performance import compute_f1, count_confusion
 
 
-def test_f1_of_replacement_equals_that_of_scikit_learn():
+def score_f1(rows, labels, label):
+    return compute_f1(count_confusion(rows[:, 0], rows[:, 1:], labels), label).mean()
+
+
+def test_f1_of_several_draws_equals_that_of_scikit_learn():
     draw = np.random.default_rng(0)
     for labels in (2, 3, 5):
-        rows = draw.integers(labels, size=(20, 4)).astype(float)
+        rows = draw.integers(labels, size=(20, 4))
         columns = rows[:, 1:].T
         wanted = [sklearn.metrics.f1_score(rows[:, 0], one, average="macro") for one in columns]
-        assert _f1(rows, labels, None) == pytest.approx(np.mean(wanted))
+        assert score_f1(rows, labels, None) == pytest.approx(np.mean(wanted))
         if labels == 2:
             wanted = [sklearn.metrics.f1_score(rows[:, 0], one) for one in columns]
-            assert _f1(rows, 2, 1) == pytest.approx(np.mean(wanted))
+            assert score_f1(rows, 2, 1) == pytest.approx(np.mean(wanted))
     # A label that occurs nowhere does not count: of labels 0 and 1, all right.
-    assert _f1(np.array([[0.0, 0.0], [1.0, 1.0]]), 5, None) == 1
+    assert score_f1(np.array([[0, 0], [1, 1]]), 5, None) == 1
 
 
 def test_replacement_fall_has_a_paired_interval_of_zero_width_if_nothing_changes():

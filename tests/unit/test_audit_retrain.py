@@ -16,13 +16,9 @@ from whence.core.seed import build_generator
 from whence.data.example import Example
 from whence.models.fingerprint import compute_fingerprint
 from whence.models.load import load_model
-from whence.studies.audit.retrain import (
-    ImitationLoss,
-    Retrainer,
-    has_learnt,
-    largest_attention_divergence,
-    summarise_performance,
-)
+from whence.studies.audit.experiments.trained_adversary import ImitationLoss
+from whence.studies.audit.finding_summary import summarise_performance
+from whence.studies.audit.retrain import Retrainer, has_learnt, largest_attention_divergence
 from whence.studies.training.performance import compute_performance
 from whence.studies.training.recipe import Recipe
 

@@ -26,13 +26,8 @@ from whence.models.fingerprint import compute_fingerprint
 from whence.models.rnn import initialise_model
 from whence.studies.audit.audit import AuditCostEstimate
 from whence.studies.audit.experiments import experiment
-from whence.studies.audit.retrain import (
-    AttentionGuide,
-    ContextFreeTrainer,
-    attention_divergence,
-    has_learnt,
-    prediction_distance,
-)
+from whence.studies.audit.experiments.guides import AttentionGuide, ContextFreeTrainer
+from whence.studies.audit.retrain import attention_divergence, has_learnt, prediction_distance
 from whence.studies.audit.subject import AuditSubject
 from whence.studies.audit.verdict import judge
 from whence.studies.training.fit import fit

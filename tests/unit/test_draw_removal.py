@@ -59,6 +59,15 @@ def infill(infiller):
     return InfillCache(infiller, device=torch.device("cpu"), size=8)
 
 
+def draw(infill, requests):
+    """The ids that are drawn for each (input, masked positions): a tuple for each draw."""
+    items = [item for item, _ in requests]
+    variants, _ = infill(items, range(len(items)), [places for _, places in requests])
+    cut = zip(variants.changed.tolist(), variants.lengths, strict=True)
+    ids = [tuple(row[:length]) for row, length in cut]
+    return [ids[i : i + DRAWS_PER_REMOVAL] for i in range(0, len(ids), DRAWS_PER_REMOVAL)]
+
+
 def encoded(text, loaded):
     return encode(text, loaded.tokenizer, max_length=None, truncate=False)
 
@@ -79,13 +88,10 @@ HOLES = [(4,), (1, 2), (10, 3), (0,), (11,), tuple(range(1, 11)), tuple(range(12
 @pytest.mark.parametrize("hole", HOLES, ids=str)
 def test_infill_replaces_only_masked_positions_and_draws_no_special_tokens(infill, base, hole):
     item = encoded(TEXT, base)
-    (found,) = infill([(item, hole)])
+    (found,) = draw(infill, [(item, hole)])
     assert len(found) == DRAWS_PER_REMOVAL
     for one in found:
-        assert {name: v for name, v in one.features.items() if name != "input_ids"} == {
-            name: v for name, v in item.features.items() if name != "input_ids"
-        }
-        for place, (new, old) in enumerate(zip(one.ids, item.ids, strict=True)):
+        for place, (new, old) in enumerate(zip(one, item.ids, strict=True)):
             if place in hole:
                 assert new not in base.tokenizer.all_special_ids
             else:
@@ -100,14 +106,14 @@ def test_infill_draws_equal_keyed_draws_from_the_language_model_by_hand(infill, 
         ids[0, list(hole)] = base.tokenizer.mask_token_id
         with torch.no_grad():
             logits = base.model(input_ids=ids).logits[0]
-        (found,) = infill([(item, hole)])
+        (found,) = draw(infill, [(item, hole)])
         for number, one in enumerate(found):
             heights = build_generator("draw", number, item.ids, hole).random(len(hole))
             for place, height in zip(hole, heights, strict=True):
                 shares = logits[place].exp()
                 shares[base.tokenizer.all_special_ids] = 0
                 sums = (shares / shares.sum()).cumsum(0)
-                assert one.ids[place] == int((sums <= height).sum())
+                assert one[place] == int((sums <= height).sum())
 
 
 def test_infill_draws_a_word_as_often_as_the_language_model_predicts(infill, base):
@@ -123,8 +129,8 @@ def test_infill_draws_a_word_as_often_as_the_language_model_predicts(infill, bas
             logits = base.model(input_ids=masked).logits[0, 1]
         logits[tokenizer.all_special_ids] = -torch.inf
         expected += [logits.softmax(-1)[the].item()] * DRAWS_PER_REMOVAL
-        (found,) = infill([(item, (1,))])
-        drawn += [one.ids[1] == the for one in found]
+        (found,) = draw(infill, [(item, (1,))])
+        drawn += [one[1] == the for one in found]
     p = np.array(expected)
     # A sum of independent draws, each with its own probability: five standard deviations, and the seeds are fixed.
     assert abs(sum(drawn) - p.sum()) < 5 * np.sqrt((p * (1 - p)).sum())
@@ -139,26 +145,25 @@ def test_infill_draws_do_not_depend_on_batch_order_or_repetition(infill, infille
         (items[3], [4]),
         (items[1], (2, 1)),
     ]
-    together = infill(holes)
+    together = draw(infill, holes)
     assert (
         infill.forwards == 3
     )  # the first and the fourth are the same, and so are the second and the last
-    assert [one.ids for one in together[0]] == [one.ids for one in together[3]]
+    assert together[0] == together[3]
     again = InfillCache(infiller, device=torch.device("cpu"), size=1)
     for hole, found in zip(holes, together, strict=True):
-        (alone,) = again([hole])
-        assert [one.features for one in alone] == [one.features for one in found]
-    infill(holes)
+        assert draw(again, [hole]) == [found]
+    draw(infill, holes)
     assert infill.forwards == 3
     infill.forget()
-    infill(holes)
+    draw(infill, holes)
     assert infill.forwards == 6
 
 
 def test_infill_with_no_masked_positions_returns_the_input_without_a_pass(infill, base):
     item = encoded(TEXT, base)
-    (found,) = infill([(item, ())])
-    assert [one.ids for one in found] == [item.ids] * DRAWS_PER_REMOVAL
+    (found,) = draw(infill, [(item, ())])
+    assert found == [item.ids] * DRAWS_PER_REMOVAL
     assert infill.forwards == 0
 
 
@@ -171,8 +176,8 @@ def mean_probabilities_by_hand(explainer, infill, text, holes):
     best = explainer.predict(text).label
     result = []
     for hole in holes:
-        (fillings,) = infill([(item, hole)])
-        answers = [explainer.predict({"input_ids": list(one.ids)}) for one in fillings]
+        (fillings,) = draw(infill, [(item, hole)])
+        answers = [explainer.predict({"input_ids": list(one)}) for one in fillings]
         result.append(np.mean([one.probabilities[best] for one in answers]))
     return explainer.predict(text).probability, np.array(result)
 
@@ -230,7 +235,7 @@ def test_explain_with_draw_counts_passes_of_both_models(reviews, infill, base):
         TEXT, method="leave_one_out", params=DRAWN, progress=lambda *at: ticks.append(at)
     )
     item = encoded(TEXT, base)
-    variants = {one.ids for i in range(len(item)) for one in infill([(item, (i,))])[0]}
+    variants = {ids for i in range(len(item)) for ids in draw(infill, [(item, (i,))])[0]}
     assert found.passes.forward == 1 + len(item) + len(variants)
     assert found.passes.forward <= 1 + len(item) * count_passes_per_removal("draw")
     assert ticks[-1] == (found.passes.forward, found.passes.forward)
@@ -367,5 +372,6 @@ def test_infill_never_draws_ids_beyond_the_vocabulary(base):
     loaded = with_infill_model(load_model("reviews", dtype="float64"), language)
     assert max(loaded.infiller.words) == 7499
     item = encoded(TEXT, base)
-    (found,) = InfillCache(loaded.infiller, device=torch.device("cpu"), size=8)([(item, range(12))])
-    assert max(max(one.ids) for one in found) < 7500
+    infill = InfillCache(loaded.infiller, device=torch.device("cpu"), size=8)
+    (found,) = draw(infill, [(item, range(12))])
+    assert max(map(max, found)) < 7500

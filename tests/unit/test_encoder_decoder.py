@@ -10,10 +10,12 @@ from tests import encoder_decoder_models
 from tests.contract.state import assert_unchanged, snapshot
 from tests.reference.twins_sides import TWINS, TwoSided
 from whence.core.errors import BadParameter, NotCapturable
+from whence.core.progress import ProgressCounter
 from whence.data.batches import Batch, BatchRules, collate
 from whence.data.readout import ContinuationReadout, TokenReadout
-from whence.data.removal import list_removable_tokens, remove_tokens
-from whence.explain.batch_explainer import ProgressCounter, explain_batch
+from whence.data.removal import delete_tokens, list_removable_tokens, remove_sets
+from whence.explain.explainer import Explainer
+from whence.explain.pipeline import explain_batch
 from whence.explain.request import resolve_methods
 from whence.methods import method
 from whence.models.load import load_model
@@ -50,8 +52,8 @@ def scores(model, batch, names, spec=ASKED, params=None):
     for name in names:
         asked = resolve_methods(name, {**FEW.get(name, {}), **(params or {})}, loaded.fillers)
         results = explain_batch(
-            loaded, batch, asked, spec=spec, policy=BatchRules(64, 4096), tally=ProgressCounter(None, batch.items, asked),
-            facts={"model": {}, "provenance": {}},
+            Explainer(loaded), batch.items, asked, spec=spec, policy=BatchRules(64, 4096), counter=ProgressCounter(None),
+            origin={"model": {}, "provenance": {}},
         )  # fmt: skip
         for one, result in zip(found, results, strict=True):
             one[name] = result[name]
@@ -191,16 +193,16 @@ def test_leave_one_out_on_both_sides_equals_a_loop_over_tokens(name, model, how)
         )
 
 
-def test_remove_tokens_by_delete_moves_the_places_of_the_readout():
+def test_delete_tokens_moves_the_places_of_the_readout():
     """Decoder s a b c, read at s (for a), a (for b) and b (for c). Without a: s b c, where b is foretold at s."""
     model = encoder_decoder_models.make("bart")
     item = encoder_decoder_models.item(
         model, [5, 6, 3], [7, 8, 9], ContinuationReadout((-4, -3, -2), (7, 8, 9))
     )
-    gone = remove_tokens(item, {4}, "delete", {})
+    gone = delete_tokens(item, {4}, {})
     assert gone.answer == (3, 8, 9)
     assert gone.reading.places == (-3, -3, -2)
-    gone = remove_tokens(item, {0, 5}, "delete", {})
+    gone = delete_tokens(item, {0, 5}, {})
     assert (gone.features["input_ids"], gone.answer) == ((6, 3), (3, 7, 9))
     assert gone.reading.places == (-3, -2, -2)
     assert list_removable_tokens(item, {3}) == [
@@ -212,10 +214,11 @@ def test_remove_tokens_by_delete_moves_the_places_of_the_readout():
     ]  # neither an anchor nor the decoder's start
     for places in ({3}, {0, 1, 2}):
         with pytest.raises(BadParameter, match="remove='delete' would"):
-            remove_tokens(item, places, "delete", {"pad": 0})
-    padded = remove_tokens(item, {2, 3}, "pad", {"pad": 0})
-    assert (padded.features["input_ids"], padded.answer) == ((5, 6, 0), (0, 7, 8, 9))
-    assert padded.reading == item.reading
+            delete_tokens(item, places, {"pad": 0})
+    padded = remove_sets([item], [0], [{2, 3}], "pad", {"pad": 0})
+    inputs = padded.collate([0], pad_id=1, device=torch.device("cpu")).inputs
+    assert inputs["input_ids"].tolist() == [[5, 6, 0]]
+    assert inputs["decoder_input_ids"].tolist() == [[0, 7, 8, 9]]
 
 
 def test_model_query_at_embeddings_of_another_text_gives_logits_of_the_other_text(name, model):

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from tests import zoo
 from tests.unit.test_attention_override import batch_of
-from whence.tracing.attention_layer import find_logsumexp
+from whence.tracing.attention_layer import ComputedAttention, find_logsumexp
 from whence.tracing.attention_override import watch_attention
 
 KEYS = 9
@@ -43,7 +43,7 @@ def test_find_logsumexp_equals_the_logsumexp_of_written_out_scores(dtype, key_he
     out = F.scaled_dot_product_attention(
         q, k, v, attn_mask=None if plain else given, is_causal=plain, enable_gqa=key_heads != 4
     )
-    found = find_logsumexp(out)
+    found = find_logsumexp(ComputedAttention(q=q, k=k, v=v, out=out))
     scores = q.double() @ k.double().repeat_interleave(4 // key_heads, dim=1).mT / 4
     if given is not None and given.dtype == torch.bool:
         scores = scores.masked_fill(~given, -torch.inf)
@@ -61,8 +61,9 @@ def test_find_logsumexp_equals_the_logsumexp_of_written_out_scores(dtype, key_he
 
 def test_find_logsumexp_without_gradient_or_fused_kernel_is_none():
     q = torch.randn(1, 1, 4, 8)
-    assert find_logsumexp(F.scaled_dot_product_attention(q, q, q)) is None
-    assert find_logsumexp((q.requires_grad_() @ q.mT).softmax(-1) @ q) is None
+    for attend in (F.scaled_dot_product_attention, lambda q, k, v: (q @ k.mT).softmax(-1) @ v):
+        assert find_logsumexp(ComputedAttention(q=q, k=q, v=q, out=attend(q, q, q))) is None
+        q.requires_grad_()
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama"])

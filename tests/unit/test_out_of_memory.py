@@ -13,7 +13,7 @@ from tests import zoo
 from whence.core.errors import ModelFailed, OutOfMemory
 from whence.explain.inputs import encode_inputs
 from whence.explain.tasks import read_logits
-from whence.metrics._trial import Noise
+from whence.metrics._requests import Noise
 from whence.tracing.out_of_memory import RetryHalved, is_out_of_memory
 
 MOST = 60  # cells
@@ -86,9 +86,8 @@ def test_is_out_of_memory_is_true_of_memory_errors_and_false_of_others(error):
 def test_explain_and_predict_of_one_input_too_large_raise_out_of_memory():
     model = zoo.make("bert")
     explainer = whence.load(model)
-    assert explainer.estimate(zoo.rows("bert", (9,)), method="attcat").fits
     limit_batch_cells(model, most=8)
-    words = r"too large for the memory\. One input of 9 tokens takes about .*--checkpoint.*CUDA out of memory"
+    words = r"One input of 9 tokens is too large for the memory\..*--checkpoint.*CUDA out of memory"
     with pytest.raises(OutOfMemory, match=words) as raised:
         explainer.explain(zoo.rows("bert", (9,)), method="attcat")
     assert raised.value.exit_status == 38
@@ -159,8 +158,8 @@ def test_explain_under_a_real_memory_limit_halves_batches_and_finishes():
     from whence.explain import batch_policy
 
     torch.set_num_threads(1)
-    batch_policy.count_free_bytes = lambda device: None  # the estimate would see to it that nothing fails
-    batch_policy._CELLS["cpu"] = 1 << 20
+    batch_policy.count_free_bytes = lambda device: None  # the bound would see to it that nothing fails
+    batch_policy._CPU_CELLS = 1 << 20
     config = hf.BertConfig(hidden_size=256, intermediate_size=1024, num_hidden_layers=6, num_attention_heads=4,
                            vocab_size=64, max_position_embeddings=512, num_labels=3)
     torch.manual_seed(0)

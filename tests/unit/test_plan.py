@@ -51,7 +51,6 @@ FULL = {
     "device": "cpu",
     "batch_size": 4,
     "checkpoint": True,
-    "compile": True,
     "address": "auto",
     "actors": 2,
     "gpus_per_actor": 0.5,

@@ -1,21 +1,24 @@
 """Removal of tokens, choice of the removal, and sampling of coalitions."""
 
+from dataclasses import replace
 from math import comb
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whence.core.errors import BadParameter
 from whence.core.seed import build_generator
 from whence.core.types import InputText, Token
+from whence.data.batches import BatchRules, collate
 from whence.data.removal import (
     BULK_REMOVALS,
     CoalitionStratum,
     build_presence_matrix,
     list_players,
-    remove_tokens,
+    remove_sets,
     resolve_removal,
     sample_coalitions,
 )
@@ -30,27 +33,75 @@ ITEM = EncodedInput(
 )  # fmt: skip
 
 
-def test_remove_tokens_by_mask_replaces_ids_and_leaves_other_features():
-    found = remove_tokens(ITEM, {3, 1}, "mask", FILLERS)
-    assert found.ids == (2, 4, 45, 4, 3)
-    assert found.features["token_type_ids"] == ITEM.features["token_type_ids"]
-    assert remove_tokens(ITEM, (), "mask", FILLERS).features == ITEM.features
+def collate_without(items, owners, sets, how, fillers=FILLERS):
+    """The batch of all variants, and the variants."""
+    variants = remove_sets(items, owners, sets, how, fillers)
+    rows = range(len(sets))
+    return variants.collate(rows, pad_id=9, device=torch.device("cpu")), variants
 
 
-def test_remove_tokens_by_delete_drops_positions_from_every_feature():
-    found = remove_tokens(ITEM, [3, 1], "delete", FILLERS)
-    assert found.features == {
-        "input_ids": (2, 45, 3), "attention_mask": (1, 1, 1), "token_type_ids": (0, 0, 1),
-    }  # fmt: skip
-    assert remove_tokens(ITEM, [1, 1], "delete", FILLERS).ids == (2, 45, 8, 3)
+def test_remove_sets_by_mask_replaces_ids_and_leaves_other_features():
+    batch, _ = collate_without([ITEM], [0, 0], [{3, 1}, ()], "mask")
+    assert batch.inputs["input_ids"].tolist() == [[2, 4, 45, 4, 3], [2, 17, 45, 8, 3]]
+    assert batch.inputs["token_type_ids"].tolist() == [[0, 0, 0, 1, 1]] * 2
+    assert batch.items == (ITEM, ITEM) and batch.real.all()
 
 
-def test_remove_tokens_by_delete_refuses_to_remove_every_token():
-    assert remove_tokens(ITEM, range(5), "pad", FILLERS).ids == (0,) * 5
+def test_remove_sets_by_delete_drops_positions_from_every_feature_and_pads():
+    batch, _ = collate_without([ITEM], [0, 0], [[3, 1], [1, 1]], "delete")
+    assert batch.inputs["input_ids"].tolist() == [[2, 45, 3, 9], [2, 45, 8, 3]]
+    assert batch.inputs["token_type_ids"].tolist() == [[0, 0, 1, 0], [0, 0, 1, 1]]
+    assert batch.inputs["attention_mask"].tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
+    assert torch.equal(batch.real, batch.inputs["attention_mask"].bool())
+
+
+def test_remove_sets_of_inputs_of_several_lengths_equals_the_collated_inputs():
+    """Also boxes, and any choice of rows: it is the batch of the inputs themselves."""
+    boxes = {"bbox": tuple((i, i, i + 1, i + 2) for i in range(5))}
+    wide = replace(ITEM, features={**ITEM.features, **boxes})
+    short = replace(wide, features={name: own[:3] for name, own in wide.features.items()})
+    for how in ("mask", "delete"):
+        variants = remove_sets([wide, short], [1, 0, 1, 0], [(), (4,), (0,), ()], how, FILLERS)
+        batch = variants.collate([0, 2, 3], pad_id=9, device=torch.device("cpu"))
+        cut = {name: own[1:] for name, own in short.features.items()}
+        masked = {**short.features, "input_ids": (4, 17, 45)}
+        third = replace(short, features=cut if how == "delete" else masked)
+        expected = collate([short, third, wide], pad_id=9, device=torch.device("cpu"))
+        assert torch.equal(batch.real, expected.real)
+        for name, values in expected.inputs.items():
+            assert torch.equal(batch.inputs[name], values), (how, name)
+
+
+def test_remove_sets_by_delete_refuses_to_remove_every_token():
+    batch, _ = collate_without([ITEM], [0], [range(5)], "pad")
+    assert batch.inputs["input_ids"].tolist() == [[0] * 5]
     with pytest.raises(BadParameter, match=r"nothing of an input of 5 .* instead: mask, pad\."):
-        remove_tokens(ITEM, range(5), "delete", FILLERS)
+        collate_without([ITEM], [0, 0], [(), range(5)], "delete")
     with pytest.raises(BadParameter, match="Give a longer text"):
-        remove_tokens(ITEM, range(5), "delete", {})
+        collate_without([ITEM], [0], [range(5)], "delete", {})
+
+
+def test_keys_of_variants_are_equal_exactly_where_the_model_is_given_the_same():
+    twice = replace(ITEM, features={**ITEM.features, "input_ids": (2, 17, 17, 8, 3)})
+    sets = [(1,), (2,), (1, 2), ()]
+    keys = collate_without([twice, twice], [0] * 4 + [1] * 4, sets * 2, "delete")[1].build_keys()
+    assert keys[:4] == keys[4:] and len(set(keys)) == 3
+    keys = collate_without([twice], [0] * 4, sets, "mask")[1].build_keys()
+    assert len(set(keys)) == 4
+    # The segment of the deleted token decides: the ids are the same.
+    across = replace(ITEM, features={**ITEM.features, "input_ids": (2, 17, 8, 8, 3)})
+    keys = collate_without([across], [0] * 2, [(2,), (3,)], "delete")[1].build_keys()
+    assert len(set(keys)) == 2
+
+
+def test_variants_with_another_count_of_anchors_are_of_another_kind():
+    _, variants = collate_without([ITEM], [0] * 3, [(1,), (3,), (4,)], "pad")
+    first, second, third = variants.list_kinds(BatchRules(8, 512, anchors=frozenset({3})))
+    assert first == second != third
+    _, variants = collate_without([ITEM], [0] * 3, [(1,), (3,), (1, 3)], "delete")
+    assert len(set(variants.list_kinds(BatchRules(8, 512)))) == 1
+    first, second, third = variants.list_kinds(BatchRules(8, 512, mixed=False))
+    assert first == second != third
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import whence
 from tests.contract.state import assert_unchanged, snapshot
 from tests.model_inputs import record_model_inputs
-from whence.metrics._trial import Beside, Dropout, Noise, OtherClass, Padded, Randomised
+from whence.metrics._requests import Beside, Dropout, Noise, OtherClass, Padded, Randomised
 from whence.tracing.ask import count_forwards
 
 TEXTS = [

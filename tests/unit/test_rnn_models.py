@@ -10,7 +10,7 @@ from transformers import AutoModelForSequenceClassification
 import whence
 from tests.reference import plain_attentive
 from whence.core.errors import BadEncoding, BadParameter, NotCapturable, UnknownModel
-from whence.explain.batch_explainer import FallbackWarning
+from whence.explain.examine import FallbackWarning
 from whence.models.fingerprint import compute_fingerprint
 from whence.models.rnn import (
     AttentiveConfig,

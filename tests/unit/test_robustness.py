@@ -15,7 +15,7 @@ from whence.core.params import resolve_parameters
 from whence.core.seed import build_generator
 from whence.methods import method
 from whence.metrics import build_null_trial, metric
-from whence.metrics._trial import Beside, Dropout, Noise, OtherClass, Padded
+from whence.metrics._requests import Beside, Dropout, Noise, OtherClass, Padded
 from whence.tracing.alter import add_embedding_noise, apply_dropout
 
 TEXT = "the plot is thin, but the actors are wonderful"

@@ -9,13 +9,6 @@ from rich.console import Console
 import whence
 from tests import run_reports
 from whence.core.errors import CannotRead
-from whence.runs.report import (
-    format_run_latex,
-    format_run_markdown,
-    format_run_text,
-    render_run_fragment,
-    render_run_html,
-)
 from whence.runs.results import (
     RunReport,
     describe_reproduction,
@@ -55,12 +48,12 @@ def terminal(found, width=100, **options):
 def surfaces(payload):
     found = RunReport(payload)
     return {
-        "text": format_run_text(payload),
+        "text": str(found),
         "terminal": terminal(found),
-        "page": render_run_html(payload),
-        "cell": render_run_fragment(payload),
-        "markdown": format_run_markdown(payload),
-        "latex": format_run_latex(payload),
+        "page": found.to_html(),
+        "cell": found._repr_html_(),
+        "markdown": found.to_markdown(),
+        "latex": found.to_latex(),
     }
 
 
@@ -114,7 +107,7 @@ def test_run_report_gives_a_plan_that_can_be_read_and_a_command(tmp_path, first_
 
 def test_run_report_is_read_back_from_json_and_other_payloads_are_refused(tmp_path, first_report):
     path = first_report.save(tmp_path / "report.json")
-    assert str(RunReport.read(path)) == str(first_report)
+    assert str(RunReport.load(path)) == str(first_report)
     with pytest.raises(CannotRead, match="not a saved run"):
         RunReport.from_dict({"kind": "runs", "version": 1})
     with pytest.raises(CannotRead, match="not a saved run"):

@@ -11,7 +11,7 @@ from tests.repeat_trials import PREDICTED, build_trial, outcome
 from whence.core.errors import BadParameter
 from whence.core.params import resolve_parameters
 from whence.metrics import metric
-from whence.metrics._trial import Randomised
+from whence.metrics._requests import Randomised
 from whence.tracing.alter import randomise_weights
 from whence.tracing.structure import list_stages
 

@@ -13,7 +13,7 @@ from whence.core.types import InputText
 from whence.data.batches import BatchRules
 from whence.data.tokens import EncodedInput
 from whence.explain.repeat import BatchRepeater
-from whence.metrics._trial import OtherClass, Randomised
+from whence.metrics._requests import OtherClass, Randomised
 from whence.stats.intervals import Percentile, sign_flip_columns
 from whence.tracing.alter import randomise_weights
 from whence.tracing.ask import PredictionCache

@@ -2,7 +2,7 @@
 
 import pytest
 
-from whence.trust.report import (
+from whence.trust.card import (
     describe_card_verdict,
     describe_method_verdict,
     describe_removal_effect,

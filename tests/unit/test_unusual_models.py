@@ -14,7 +14,7 @@ import whence
 from tests import language_models, zoo
 from tests.unit.small_tokenizers import byte_level, wordpiece
 from whence.core.errors import BadEncoding, BadParameter, NoHead, UnknownModel, WhenceError
-from whence.explain.batch_explainer import FallbackWarning
+from whence.explain.examine import FallbackWarning
 
 TEXT = "the plot is thin"
 IDS = {"input_ids": [[5, 9, 14, 33, 7]]}
@@ -328,13 +328,12 @@ def test_layout_models_refuse_inputs_without_boxes_and_explain_inputs_with_boxes
 
 
 @pytest.mark.parametrize("size", ["a", 0, -1, True, 1.5])
-def test_invalid_batch_size_is_refused_by_explain_estimate_trials_generate_and_run(size):
+def test_invalid_batch_size_is_refused_by_explain_trials_generate_and_run(size):
     explainer = whence.load(zoo.make("bert"))
     talker = whence.load(language_models.make("llama"))
     rows = [IDS, IDS]
     for ask in (
         lambda: explainer.explain(rows, batch_size=size),
-        lambda: explainer.estimate(rows, method="gradient", batch_size=size),
         lambda: list(explainer.trials(rows, method="gradient", batch_size=size)),
         lambda: list(
             explainer.explain_each(rows, method="gradient", failed=print, batch_size=size)

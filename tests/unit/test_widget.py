@@ -3,13 +3,16 @@
 import builtins
 import copy
 import re
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 
 import whence
+from tests import zoo
 from tests.conftest import ROOT
+from tests.unit.small_tokenizers import make_panicking_tokenizer
 from whence.app.schema import (
     Explanations,
     Flow,
@@ -20,7 +23,7 @@ from whence.app.schema import (
     TrustCard,
     Verification,
 )
-from whence.app.widget import _CHOICES, DEFAULT_STATE
+from whence.app.widget import DEFAULT_STATE, ViewState
 from whence.core.errors import BadParameter, CannotRead, CannotServe
 
 TEXT = "the plot is thin, but the actors are wonderful"
@@ -123,17 +126,6 @@ def test_workbench_flow_is_computed_for_the_requested_target_and_pair(bench, exp
     asked_ = {**INPUT, **aim}
     found = get_answer(bench, "flow", input=asked_, weight="gradient_x_attention", query=QUERY)
     assert found == own
-
-
-def test_workbench_caches_the_six_most_recently_used_inputs(bench):
-    for number in range(7):
-        get_answer(bench, "flow", input={**INPUT, "text": f"{TEXT} {number}"}, query=QUERY)
-    again = {**INPUT, "text": f"{TEXT} 1"}
-    get_answer(bench, "flow", input=again, query=QUERY)
-    get_answer(bench, "flow", input={**INPUT, "text": "a fine film"}, query=QUERY)
-    kept = [key[1] for key in bench._session._insides]
-    # Of 0 to 6, the first goes for the seventh; 1 was asked about again, so that 2 goes next.
-    assert kept == [*(f"{TEXT} {number}" for number in (3, 4, 5, 6, 1)), "a fine film"]
 
 
 def swap_labels(explainer, longest):
@@ -276,7 +268,9 @@ def test_widget_choices_equal_those_of_the_web_page():
         body = (
             source[source.index(f"export const {record}:") :].partition("= {")[2].partition("}")[0]
         )
-        assert tuple(re.findall(r"^  (\w+): ", body, re.MULTILINE)) == _CHOICES[name]
+        assert tuple(re.findall(r"^  (\w+): ", body, re.MULTILINE)) == get_args(
+            ViewState.model_fields[name].annotation
+        )
 
 
 def test_workbench_on_an_object_of_another_type_raises_bad_parameter():
@@ -328,7 +322,7 @@ def test_workbench_errors_have_code_message_hint_and_link(bench, monkeypatch):
     assert "has no model 'x'" in get_error(bench, "flow", input={**INPUT, "model": "x"})["message"]
     assert get_error(bench, "explain", input=INPUT, methods=["no_such"])["code"] == "unknown-method"
     assert get_error(bench, "flow", input={**INPUT, "text": " "})["code"] == "empty-text"
-    broken = get_error(bench, "heads", input=INPUT)  # a question without its statistic
+    broken = get_error(bench, "heads", statistic="entropy")  # a question without its input
     assert broken["code"] == "internal-error"
 
     def interrupted(*_):
@@ -338,12 +332,15 @@ def test_workbench_errors_have_code_message_hint_and_link(bench, monkeypatch):
     assert get_error(bench, "session")["code"] == "interrupted"
 
 
-def test_workbench_explain_returns_the_other_methods_when_one_fails(bench):
-    told = get_answer(bench, "explain", input=INPUT, methods=["attcat", "no_such"])
-    assert [one["method"] for one in told["explanations"]] == ["attcat"]
-    assert told["failed"][0]["method"] == "no_such"
-    # Where none can be told, the first says why, as it would alone.
-    said = get_error(bench, "explain", input=INPUT, methods=["no_such", "nor_this"])
+def test_workbench_explain_returns_the_other_methods_when_one_fails():
+    model = whence.load(zoo.make("bilstm"), tokenizer=make_panicking_tokenizer())
+    bench = whence.workbench(model, "a film", method="leave_one_out")
+    given = {"model": bench.state["model"], "text": "a film"}
+    told = get_answer(bench, "explain", input=given, methods=["leave_one_out", "attcat"])
+    assert [one["method"] for one in told["explanations"]] == ["leave_one_out"]
+    assert told["failed"][0]["method"] == "attcat"
+    # An unknown method is an error of the request, as in the app.
+    said = get_error(bench, "explain", input=given, methods=["leave_one_out", "no_such"])
     assert said["code"] == "unknown-method"
     assert "no_such" in said["message"]
 

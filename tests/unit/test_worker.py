@@ -25,7 +25,7 @@ from whence.core.errors import (
 from whence.data.dataset import read_dataset
 from whence.data.eraser import RationaleSpan
 from whence.data.example import Example
-from whence.explain.batch_explainer import describe_origin
+from whence.explain.pipeline import describe_origin
 from whence.explain.request import resolve_methods
 from whence.methods import method
 from whence.runs.plan import Execution

@@ -176,7 +176,7 @@ def test_compare_job_waiting_for_the_second_model_can_be_cancelled(app):
 def test_both_models_answer_no_other_question_during_a_compare_job(app, monkeypatch):
     begun_, gate = threading.Event(), threading.Event()
 
-    def held(a, b, *_):
+    def held(a, b, *_, data):
         begun_.set()
         assert gate.wait(30)
 

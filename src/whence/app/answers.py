@@ -1,47 +1,38 @@
-"""Answers to the page's requests: explanations, flow, heads, trust, generation, comparisons, data, help.
+"""Answers to the page's questions: explanations, flow, heads, trust, generation, comparisons, data, help.
 
-Each function takes a served model and a request, runs in the thread of that model and returns the documented
-schema object. Requests over a data set (predictions, class words, head habits, comparison) are here as well.
+Each function takes a model and a request, runs in the thread of that model and returns the documented schema
+object. The HTTP routes and the notebook widget share them.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from whence.app import models, schema
-from whence.app.jobs import Progress
-from whence.app.models import ServedModel
-from whence.app.schema import (
-    CompareDataRequest,
-    CompareRequest,
-    Comparison,
-    Flow,
-    FlowRequest,
-    GenerateRequest,
-    Generation,
-    Habits,
-    HabitsRequest,
-    Heads,
-    HeadsRequest,
-    Input,
-    InputComparison,
-    PredictionTable,
-    PredictRequest,
-    Verification,
-    VerifyRequest,
-    WordsByClass,
-    WordsRequest,
-)
-from whence.app.schema import Query as QueryRequest
+from pydantic import BaseModel
+
+from whence.app import schema
+from whence.app.models import ServedModel, select_entity
 from whence.core.errors import BadParameter, InputError, RequestError, WhenceError
+from whence.core.progress import Progress
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from whence.core.registry import Entry
     from whence.data.dataset import Dataset
     from whence.explain.explainer import Explainer
     from whence.explain.explanation import Explanation
     from whence.flow.graph import EdgeQuery
+
+Schema = TypeVar("Schema", bound=BaseModel)
+
+
+def _select_fields(kind: type[Schema], payload: Mapping[str, Any]) -> Schema:
+    """Return the fields of a result that the page shows."""
+    return kind.model_validate(
+        {name: payload[name] for name in kind.model_fields if name in payload}
+    )
 
 
 def explain_input(
@@ -50,38 +41,37 @@ def explain_input(
     """Return the explanations of one input by all methods that work; raise if none does."""
     from whence.explain.page import build_explanations_data
 
-    per_entity, failed = _explain_with_fallback(
-        model, request.input, list(dict.fromkeys(request.methods)), progress
-    )
-    explanations = list(models.select_entity(request.input, per_entity).values())
-    payload = build_explanations_data(explanations, failed, _find_warnings(model, request.input))
+    per_entity, failed = _explain_with_fallback(model, request, progress)
+    explanations = select_entity(request.input, per_entity)
+    try:
+        warnings = model.inside(request.input).warnings()
+    except WhenceError:  # the flow panel shows the error
+        warnings = []
     entities = [
         {"text": entity.text, "label": entity.label, "probability": entity.probability}
-        for entity in models.find_entities(model, request.input)
+        for entity in model.find_entities(request.input)
     ]
+    payload = build_explanations_data(explanations, failed, warnings)
     return schema.Explanations.model_validate({**payload, "entities": entities})
 
 
-# Explanations by method; one dict per entity for a tagger without a position.
-ExplanationsByMethod = list[dict[str, "Explanation"]]
-
-
 def _explain_with_fallback(
-    model: ServedModel, model_input: Input, methods: Sequence[str], progress: Progress
-) -> tuple[ExplanationsByMethod, dict[str, str]]:
+    model: ServedModel, request: schema.ExplainRequest, progress: Progress
+) -> "tuple[list[list[Explanation]], dict[str, str]]":
     """Return the explanations by all methods at once, or after an error one by one, and the errors."""
+    methods = list(dict.fromkeys(request.methods))
     try:
-        return _explain_by_methods(model, model.explainer(), model_input, methods, progress), {}
+        return model.explain(request.input, methods, progress), {}
     except (InputError, RequestError):
         raise
     except WhenceError as error:
         first = error
-    groups: ExplanationsByMethod = []
+    groups: list[list[Explanation]] = []
     failed: dict[str, str] = {}
     for name in methods:
         try:
-            extra = _explain_by_methods(model, model.explainer(), model_input, [name], progress)
-            groups = [a | b for a, b in zip(groups, extra, strict=True)] if groups else extra
+            extra = model.explain(request.input, [name], progress)
+            groups = [a + b for a, b in zip(groups, extra, strict=True)] if groups else extra
         except WhenceError as error:
             failed[name] = str(error)
     if not groups:
@@ -89,79 +79,53 @@ def _explain_with_fallback(
     return groups, failed
 
 
-def _explain_by_methods(
-    model: ServedModel,
-    explainer: "Explainer",
-    model_input: Input,
-    methods: Sequence[str],
-    progress: Progress,
-) -> ExplanationsByMethod:
-    explanations = explainer.explain(
-        model.resolve_input(model_input),
-        method=list(methods),
-        progress=progress,
-        **model.build_options(model_input),
-    )
-    return explanations if isinstance(explanations, list) else [explanations]
-
-
-def _find_warnings(model: ServedModel, model_input: Input) -> list[dict[str, str]]:
-    """Return the warnings on an input; empty if the model cannot be inspected."""
-    try:
-        return model.inside(model_input).warnings()
-    except WhenceError:  # the flow panel shows the error
-        return []
-
-
-def compute_flow(model: ServedModel, request: FlowRequest, progress: Progress) -> Flow:
+def compute_flow(
+    model: ServedModel, request: schema.FlowRequest, progress: Progress
+) -> schema.Flow:
     """Return the flow of one input through the model."""
     from whence.flow.classic import ClassicSettings
 
-    classic = None if request.classic is None else ClassicSettings(**request.classic.model_dump())
     flow = model.inside(request.input).flow(
         request.weight,
         direction=request.direction,
         token=request.token,
         residual=request.residual,
-        query=build_query(request.query),
+        query=_build_query(request.query),
         most=request.most,
-        classic=classic,
+        classic=None if request.classic is None else ClassicSettings(**dict(request.classic)),
     )
-    return Flow.model_validate(flow)
+    return schema.Flow.model_validate(flow)
 
 
-def build_query(query: QueryRequest) -> "EdgeQuery":
-    """Return the edge query of whence.flow for a query of the API."""
+def _build_query(query: schema.Query) -> "EdgeQuery":
     from whence.flow.graph import EdgeQuery
 
-    return EdgeQuery(
-        layers=query.layers,
-        heads=tuple(query.heads),
-        tokens=tuple(query.tokens),
-        segments=tuple(query.segments),
-        least=query.least,
-        specials=query.specials,
+    fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in query
+    }
+    return EdgeQuery(**fields)
+
+
+def compute_head_statistic(
+    model: ServedModel, request: schema.HeadsRequest, progress: Progress
+) -> schema.Heads:
+    """Return one statistic for each head."""
+    return schema.Heads.model_validate(
+        model.inside(request.input).head_statistic(request.statistic, progress)
     )
 
 
-def compute_head_statistic(model: ServedModel, request: HeadsRequest, progress: Progress) -> Heads:
-    """Return one statistic for each head."""
-    statistic = model.inside(request.input).head_statistic(request.statistic, progress)
-    return Heads.model_validate(statistic)
-
-
-def pack_tensors(model: ServedModel, model_input: Input, keys: Sequence[str]) -> bytes:
-    """Return arrays of an inspected input as the bytes of a safetensors file."""
-    from safetensors.numpy import save
-
-    packed: bytes = save(model.inside(model_input).tensors(keys))
-    return packed
+def read_tensors(
+    model: ServedModel, request: schema.TensorsRequest, progress: Progress
+) -> "dict[str, np.ndarray[Any, Any]]":
+    """Return arrays of an inspected input."""
+    return model.inside(request.input).tensors(request.keys)
 
 
 def compute_trust(
     model: ServedModel, request: schema.TrustRequest, progress: Progress
 ) -> schema.TrustCard:
-    """Return the trust card of some methods, with the fields that the page shows."""
+    """Return the trust card of some methods."""
     card = model.explainer().trust(
         model.resolve_input(request.input),
         method=list(dict.fromkeys(request.methods)),
@@ -169,15 +133,12 @@ def compute_trust(
         progress=progress,
         **model.build_options_of_one(request.input),
     )
-    payload = {**card.to_dict(), "kind": "trust"}
-    return schema.TrustCard.model_validate(
-        {name: payload[name] for name in schema.TrustCard.model_fields}
-    )
+    return _select_fields(schema.TrustCard, {**card.to_dict(), "kind": "trust"})
 
 
 def explain_generation(
-    model: ServedModel, request: GenerateRequest, progress: Progress
-) -> Generation:
+    model: ServedModel, request: schema.GenerateRequest, progress: Progress
+) -> schema.Generation:
     """Return a generated continuation with the explanation of each of its tokens."""
     model_input = request.input
     for name in ("picture", "target", "at", "entity", "rather", "labels", "template"):
@@ -196,25 +157,30 @@ def explain_generation(
         truncate=model_input.truncate,
         progress=progress,
     )
-    payload = generation.to_dict()
-    payload.setdefault("warnings", [])
-    return Generation.model_validate({name: payload[name] for name in Generation.model_fields})
+    return _select_fields(schema.Generation, generation.to_dict())
 
 
-def verify_edges(model: ServedModel, request: VerifyRequest, progress: Progress) -> Verification:
+def verify_edges(
+    model: ServedModel, request: schema.VerifyRequest, progress: Progress
+) -> schema.Verification:
     """Return the effect of cutting edges, beside that of random edge sets."""
-    verification = model.inside(request.input).verify(
-        request.edges, draws=request.draws, seed=request.seed, progress=progress
+    return schema.Verification.model_validate(
+        model.inside(request.input).verify(
+            request.edges, draws=request.draws, seed=request.seed, progress=progress
+        )
     )
-    return Verification.model_validate(verification)
 
 
 def compare_on_input(
-    a: ServedModel, b: ServedModel, request: CompareRequest, progress: Progress
-) -> InputComparison:
+    a: ServedModel, b: ServedModel, request: schema.CompareRequest, progress: Progress
+) -> schema.InputComparison:
     """Return the comparison of two models on one input, for the class that the second predicts."""
-    from whence.studies.compare.compare import choose_common_target, list_target_warnings
-    from whence.studies.compare.compare import compare_on_input as compare
+    from whence.studies.compare.compare import (
+        choose_common_target,
+        compare_on_input,
+        explain_or_warn,
+        list_target_warnings,
+    )
     from whence.studies.compare.pair_measures import with_common_max_length
 
     # Both truncate at the smaller maximal length.
@@ -227,27 +193,36 @@ def compare_on_input(
     if request.target is None and (label := choose_common_target(inside_a, inside_b)) is not None:
         inputs[0] = inputs[0].model_copy(update={"target": label})
         inside_a = a.inside(inputs[0], readers[0])
-    warnings = list_target_warnings(inside_a, inside_b) if request.method is not None else []
-    explanations = [
-        _try_method(model, reader, model_input, request.method, progress, warnings)
-        for model, reader, model_input in zip((a, b), readers, inputs, strict=True)
-    ]
-    comparison = compare(
+    method = request.method
+    warnings = [] if method is None else list_target_warnings(inside_a, inside_b)
+
+    def explain(model: ServedModel, model_input: schema.Input, reader: "Explainer") -> Any:
+        if method is None or not reader.labels:
+            return None
+        return explain_or_warn(
+            reader.loaded.name,
+            method,
+            lambda: model.explain(model_input, [method], progress, reader)[0][0],
+            warnings,
+        )
+
+    explanations = tuple(map(explain, (a, b), inputs, readers))
+    comparison = compare_on_input(
         inside_a,
         inside_b,
         weight=request.weight,
         direction=request.direction,
         token=request.token,
-        query=build_query(request.query),
-        explanations=tuple(explanations),
+        query=_build_query(request.query),
+        explanations=explanations,
     )
-    return InputComparison.model_validate(
+    return schema.InputComparison.model_validate(
         {**comparison, "warnings": [*comparison["warnings"], *warnings]}
     )
 
 
-def _build_input(model: ServedModel, request: CompareRequest) -> Input:
-    return Input(
+def _build_input(model: ServedModel, request: schema.CompareRequest) -> schema.Input:
+    return schema.Input(
         model=model.id,
         text=request.text,
         pair=request.pair,
@@ -257,37 +232,70 @@ def _build_input(model: ServedModel, request: CompareRequest) -> Input:
     )
 
 
-def _try_method(
-    model: ServedModel,
-    reader: "Explainer",
-    model_input: Input,
-    method: str | None,
-    progress: Progress,
-    warnings: list[dict[str, str]],
-) -> "Explanation | None":
-    """Return the explanation by a method; None without one, without labels, or after a warning."""
-    from whence.studies.compare.compare import explain_or_warn
+def predict_dataset(
+    model: ServedModel, request: schema.PredictRequest, progress: Progress, data: "Dataset"
+) -> schema.PredictionTable:
+    """Return the predictions of a data set."""
+    from whence.studies.compare import dataset_view
 
-    if method is None or not reader.labels:
-        return None
-    return explain_or_warn(
-        reader.loaded.name,
-        method,
-        lambda: _explain_by_methods(model, reader, model_input, [method], progress)[0][method],
-        warnings,
+    table = dataset_view.predict_dataset(
+        model.explainer(), data, limit=request.limit, progress=progress
     )
+    return schema.PredictionTable.model_validate(table)
 
 
-def check_quick(request: HeadsRequest) -> None:
-    """Raise BadParameter for a head statistic that must be a job (ablation)."""
-    if request.statistic == "ablation":
-        raise BadParameter(
-            "The statistic 'ablation' runs the model for each head: ask for it as a job, at /api/jobs/heads."
-        )
+def find_class_words(
+    model: ServedModel, request: schema.WordsRequest, progress: Progress, data: "Dataset"
+) -> schema.WordsByClass:
+    """Return the words with the largest mean scores for each predicted class."""
+    from whence.studies.compare import dataset_view
+
+    words = dataset_view.summarise_words(
+        model.explainer(),
+        data,
+        method=request.method,
+        limit=request.limit,
+        least=request.least,
+        progress=progress,
+    )
+    return schema.WordsByClass.model_validate(words)
+
+
+def find_head_habits(
+    model: ServedModel, request: schema.HabitsRequest, progress: Progress, data: "Dataset"
+) -> schema.Habits:
+    """Return the kinds of tokens that each head attends to, over a data set."""
+    from whence.studies.compare import dataset_view
+
+    habits = dataset_view.summarise_heads(
+        model.explainer(), data, limit=request.limit, progress=progress
+    )
+    return schema.Habits.model_validate(habits)
+
+
+def compare_over_dataset(
+    a: ServedModel,
+    b: ServedModel,
+    request: schema.CompareDataRequest,
+    progress: Progress,
+    data: "Dataset",
+) -> schema.Comparison:
+    """Return the comparison of two models over a data set."""
+    from whence.studies.compare.compare import compare
+
+    comparison = compare(
+        a.explainer(),
+        b.explainer(),
+        data,
+        progress=progress,
+        **request.model_dump(exclude={"a", "b", "data"}),
+    )
+    return schema.Comparison.model_validate(comparison.to_dict())
 
 
 def list_cards() -> list[dict[str, Any]]:
     """Return the help cards of all methods, metrics, experiments and edge weights."""
+    from whence.flow.weights import EDGE_WEIGHT_CARDS
     from whence.methods import method
     from whence.metrics import metric
     from whence.studies.audit.experiments import experiment
@@ -296,7 +304,11 @@ def list_cards() -> list[dict[str, Any]]:
     cards = [
         _build_card(kind, entry) for kind, registry in registered.items() for entry in registry
     ]
-    return [*cards, *_list_weight_cards()]
+    for name, card in EDGE_WEIGHT_CARDS.items():
+        facts = asdict(card)
+        summary = facts.pop("summary")
+        cards.append({"kind": "weight", "name": name, "summary": summary, "facts": facts})
+    return cards
 
 
 def _build_card(kind: str, entry: "Entry") -> dict[str, Any]:
@@ -306,17 +318,6 @@ def _build_card(kind: str, entry: "Entry") -> dict[str, Any]:
         for param in entry.parameters.values()
     ]
     return {"kind": kind, "name": entry.name, "summary": entry.summary, "facts": facts}
-
-
-def _list_weight_cards() -> list[dict[str, Any]]:
-    from whence.flow.weights import EDGE_WEIGHT_CARDS
-
-    cards = []
-    for name, card in EDGE_WEIGHT_CARDS.items():
-        facts = asdict(card)
-        summary = facts.pop("summary")
-        cards.append({"kind": "weight", "name": name, "summary": summary, "facts": facts})
-    return cards
 
 
 def _to_json(value: Any) -> Any:
@@ -330,68 +331,3 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if isinstance(value, bool | int | float | str | None) else str(value)
-
-
-def predict_dataset(
-    model: ServedModel, data: "Dataset", request: PredictRequest, progress: Progress
-) -> PredictionTable:
-    """Return the predictions of a data set."""
-    from whence.studies.compare import dataset_view
-
-    table = dataset_view.predict_dataset(
-        model.explainer(), data, limit=request.limit, progress=progress
-    )
-    return PredictionTable.model_validate(table)
-
-
-def find_class_words(
-    model: ServedModel, data: "Dataset", request: WordsRequest, progress: Progress
-) -> WordsByClass:
-    """Return the words with the largest mean scores for each predicted class."""
-    from whence.studies.compare import dataset_view
-
-    words = dataset_view.summarise_words(
-        model.explainer(),
-        data,
-        method=request.method,
-        limit=request.limit,
-        least=request.least,
-        progress=progress,
-    )
-    return WordsByClass.model_validate(words)
-
-
-def find_head_habits(
-    model: ServedModel, data: "Dataset", request: HabitsRequest, progress: Progress
-) -> Habits:
-    """Return the kinds of tokens that each head attends to, over a data set."""
-    from whence.studies.compare import dataset_view
-
-    habits = dataset_view.summarise_heads(
-        model.explainer(), data, limit=request.limit, progress=progress
-    )
-    return Habits.model_validate(habits)
-
-
-def compare_over_dataset(
-    a: ServedModel,
-    b: ServedModel,
-    data: "Dataset",
-    request: CompareDataRequest,
-    progress: Progress,
-) -> Comparison:
-    """Return the comparison of two models over a data set."""
-    from whence.studies.compare.compare import compare
-
-    comparison = compare(
-        a.explainer(),
-        b.explainer(),
-        data,
-        limit=request.limit,
-        coverage=request.coverage,
-        specials=request.specials,
-        method=request.method,
-        seed=request.seed,
-        progress=progress,
-    )
-    return Comparison.model_validate(comparison.to_dict())

@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 from whence.app.error_responses import describe_error, log_error
 from whence.core.errors import Busy, NotFound, to_exception
+from whence.core.progress import Progress
 
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
-Progress = Callable[[int, int], None]
 Work = Callable[[Progress], Any]
 END_STATES = frozenset({"done", "failed", "cancelled"})
 

@@ -7,7 +7,7 @@ into a number of bytes, and at least one. Entities that a tagger finds are selec
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,39 +25,14 @@ from whence.core.errors import (
     to_exception,
 )
 from whence.core.files import format_public_name
+from whence.core.progress import Progress
 from whence.models.model_files import BUILTIN_EXAMPLES
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
-
     from whence.data.example import StoredImage
     from whence.explain.explainer import Explainer
+    from whence.explain.explanation import Explanation
     from whence.explain.inside import Inside
-    from whence.models.model import LoadedModel
-
-
-def is_about_all_entities(model: "ServedModel", model_input: "Input") -> bool:
-    """Return whether a request is about all entities of a tagger, not one position."""
-    return model.explainer().loaded.task == "tags" and model_input.at is None
-
-
-def find_entities(model: "ServedModel", model_input: "Input") -> list[Any]:
-    """Return the entities of a tagger's input; empty for a request about one position."""
-    if not is_about_all_entities(model, model_input):
-        return []
-    return list(
-        model.explainer().entities(model.resolve_input(model_input), truncate=model_input.truncate)
-    )
-
-
-def select_entity(model_input: "Input", items: list[Any]) -> Any:
-    """Return the requested entity's item of a list, the first by default."""
-    number = model_input.entity or 0
-    if number >= len(items):
-        raise BadParameter(
-            f"There is no entity {number}: the model found {len(items)} in this text. They count from 0."
-        )
-    return items[number]
 
 
 # Four numbers per edge in the model's dtype: attention, weight in the latest flow, and the source of each.
@@ -117,11 +92,14 @@ class Pictures:
         """Add an uploaded picture, and return its entry; drops the oldest beyond the limits."""
         name = clean_file_name(name)
         with self._reading:
-            width, height = _read_image(raw, name).size
+            width, height = _decode_image(raw, name).read().size
         with self._lock:
             key = build_unique_id(name, self._files)
             self._files[key] = (name, raw)
-            while len(self._files) > self._kept or self._size() > _MAX_BYTES:
+            while (
+                len(self._files) > self._kept
+                or sum(len(raw) for _, raw in self._files.values()) > _MAX_BYTES
+            ):
                 del self._files[next(iter(self._files))]
         return {"id": key, "name": name, "width": width, "height": height}
 
@@ -140,21 +118,13 @@ class Pictures:
         name, raw = upload
         return _decode_image(raw, name)
 
-    def _size(self) -> int:
-        return sum(len(raw) for _, raw in self._files.values())
-
 
 def _decode_image(source: bytes | str, name: str) -> "StoredImage":
-    from whence.data.example import StoredImage
-
-    return StoredImage(_read_image(source, name), name)
-
-
-def _read_image(source: bytes | str, name: str) -> "Image":
     """Return a decoded picture, by its content and not by its name's ending."""
+    from whence.data.example import StoredImage
     from whence.data.images import open_image
 
-    return open_image(source, name)
+    return StoredImage(open_image(source, name), name)
 
 
 # Loading imports modules: two threads at once would see partly initialised ones.
@@ -200,36 +170,96 @@ class ServedModel:
             self.state = "ready"
         return self._explainer
 
+    def explain(
+        self,
+        model_input: Input,
+        methods: Sequence[str],
+        progress: Progress,
+        reader: "Explainer | None" = None,
+    ) -> "list[list[Explanation]]":
+        """Return the explanations, one list for each output; `reader` as in `inside`."""
+        explanations: Any = (reader or self.explainer()).explain(
+            self.resolve_input(model_input),
+            method=list(methods),
+            progress=progress,
+            **self.build_options(model_input),
+        )
+        groups: list[list[Explanation]] = explanations.group_by_input()
+        return groups
+
     def inside(self, model_input: Input, reader: "Explainer | None" = None) -> "Inside":
         """Return the inspected input of a request, cached.
 
         `reader` is an explainer of the same model with another maximal length.
         """
-        explainer = self.explainer() if reader is None else reader
+        explainer = reader or self.explainer()
         if explainer.loaded.task == "none":  # a comparison requests one label of both models
             model_input = model_input.model_copy(update={"target": None})
         key = (*build_input_key(model_input), explainer.loaded.max_length)
-        return self._inputs.get(
-            key,
-            lambda: explainer.inside(
-                self.resolve_input(model_input), **self.build_options_of_one(model_input)
-            ),
+        return self._inputs.get(key, lambda: self._inspect(model_input, explainer))
+
+    def _inspect(self, model_input: Input, explainer: "Explainer") -> "Inside":
+        return explainer.inside(
+            self.resolve_input(model_input), **self.build_options_of_one(model_input)
         )
 
     def resolve_input(self, model_input: Input) -> Any:
-        """Return the input as the explainer takes it."""
-        return select_input(model_input, self.explainer().loaded, self._pictures)
+        """Return the explained input: a picture, a text or a pair of texts."""
+        loaded, picture = self.explainer().loaded, model_input.picture
+        if not loaded.takes_images and picture is not None:
+            raise BadParameter(
+                f"picture={picture!r} means nothing to {type(loaded.model).__name__}, which reads texts. Leave it "
+                "out."
+            )
+        # A text given as a picture would be taken for a path.
+        if loaded.takes_images and picture is None:
+            raise BadParameter(
+                f"{type(loaded.model).__name__} looks at pictures, and got none. Bring one in: PUT /api/pictures."
+            )
+        if picture is not None and not self._holds_text_against_image(model_input):
+            return self._pictures.get(picture)
+        text, pair = model_input.text, model_input.pair
+        return text if pair is None else (text, pair)
 
     def build_options(self, model_input: Input) -> dict[str, Any]:
-        """Return the options of a request as arguments of `explain`."""
-        return build_explain_options(model_input, self.explainer().loaded, self._pictures)
+        """Return the options of a request as arguments of `explain`, which rejects those that do not fit."""
+        at = model_input.at
+        options: dict[str, Any] = {
+            "target": model_input.target,
+            "of": model_input.of,
+            "truncate": model_input.truncate,
+            "at": int(at) if at is not None and at.isascii() and at.isdigit() else at,
+            "labels": model_input.labels or None,
+            "template": model_input.template,
+            "answer": model_input.answer,
+        }
+        if model_input.rather is not None:
+            if model_input.answer is None:
+                raise BadParameter("There is no answer to hold against the other. Give both.")
+            options["answer"] = (model_input.answer, model_input.rather)
+        if model_input.picture is not None and self._holds_text_against_image(model_input):
+            options["image"] = self._pictures.get(model_input.picture)
+        return options
+
+    def _holds_text_against_image(self, model_input: Input) -> bool:
+        """Return whether a text is explained by its similarity to a picture, not the picture itself."""
+        is_similarity = self.explainer().loaded.task == "similarity"
+        return is_similarity and not model_input.labels and model_input.text.strip() != ""
 
     def build_options_of_one(self, model_input: Input) -> dict[str, Any]:
         """Return the options for a single output: for a tagger, those of the requested entity."""
         options = self.build_options(model_input)
-        if entities := find_entities(self, model_input):
+        if entities := self.find_entities(model_input):
             options["at"] = select_entity(model_input, entities).tokens
         return options
+
+    def find_entities(self, model_input: Input) -> list[Any]:
+        """Return the entities of a tagger's input; empty for a request about one position."""
+        explainer = self.explainer()
+        if explainer.loaded.task != "tags" or self.build_options(model_input)["at"] is not None:
+            return []
+        source = self.resolve_input(model_input)
+        return list(explainer.entities(source, truncate=model_input.truncate))
 
     def to_entry(self) -> dict[str, Any]:
         """Return the entry of the model in the page's list."""
@@ -255,7 +285,8 @@ class ServedModel:
     def _load(self) -> "Explainer":
         settings = self._settings
         with _LOAD_LOCK:
-            from whence.explain.explainer import describe_model_options, load
+            from whence.explain.examine import describe_model_options
+            from whence.explain.explainer import load
 
             explainer = load(self.origin, device=settings.device, dtype=settings.dtype)
         self._facts = describe_model_options(explainer)
@@ -290,14 +321,14 @@ class ServedModels:
         """Return a model by its id, or by the name or folder it was given as."""
         if name in self._models:
             return self._models[name]
-        model: ServedModel | None = next((item for item in self if item.origin == name), None)
-        if model is None:
-            known = list(self._models)
-            raise UnknownModel(
-                f"There is no model {name[:100]!r} on the list.{suggest_name(name, known)} There are "
-                f"{', '.join(known)}."
-            )
-        return model
+        for model in self:
+            if model.origin == name:
+                return model
+        known = list(self._models)
+        raise UnknownModel(
+            f"There is no model {name[:100]!r} on the list.{suggest_name(name, known)} There are "
+            f"{', '.join(known)}."
+        )
 
     def find_id(self, name: str) -> str | None:
         """Return the id of the model given by this name or folder, or None."""
@@ -306,13 +337,9 @@ class ServedModels:
         if not name:
             return None
         path = Path(name).absolute()
-        matches = [
-            model for model in self if model.origin == name or Path(model.origin).absolute() == path
-        ]
-        matches += [
-            model for model in self if format_public_name(model.origin, tuple(BUILTIN)) == name
-        ]
-        return matches[0].id if matches else None
+        same = [model.id for model in self if Path(model.origin).absolute() == path]
+        public = [m.id for m in self if format_public_name(m.origin, tuple(BUILTIN)) == name]
+        return next(iter(same + public), None)
 
     def get_or_add(self, name: str) -> ServedModel:
         """Return a model of the list; add it if --allow-load permits."""
@@ -337,7 +364,7 @@ class ServedModels:
                 self._models.pop(model.id, None)
             model.worker.close(error)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[ServedModel]:
         return iter(list(self._models.values()))
 
     def _add(self, origin: str) -> ServedModel:
@@ -353,55 +380,17 @@ class ServedModels:
         return model
 
 
-def select_input(model_input: Input, loaded: "LoadedModel", pictures: Pictures) -> Any:
-    """Return the explained input: a picture, a text or a pair of texts."""
-    if not loaded.takes_images and model_input.picture is not None:
-        raise BadParameter(
-            f"picture={model_input.picture!r} means nothing to {type(loaded.model).__name__}, which reads texts. Leave it "
-            "out."
-        )
-    # A text given as a picture would be taken for a path.
-    if loaded.takes_images and model_input.picture is None:
-        raise BadParameter(
-            f"{type(loaded.model).__name__} looks at pictures, and got none. Bring one in: PUT /api/pictures."
-        )
-    if model_input.picture is not None and not _is_text_against_image(model_input, loaded):
-        return pictures.get(model_input.picture)
-    return model_input.text if model_input.pair is None else (model_input.text, model_input.pair)
-
-
-def build_explain_options(
-    model_input: Input, loaded: "LoadedModel", pictures: Pictures
-) -> dict[str, Any]:
-    """Return the arguments of `explain` for a request; the explainer rejects those that do not fit."""
-    options: dict[str, Any] = {
-        "target": model_input.target,
-        "of": model_input.of,
-        "truncate": model_input.truncate,
-        "at": _parse_position(model_input.at),
-        "labels": model_input.labels or None,
-        "template": model_input.template,
-        "answer": model_input.answer,
-    }
-    if model_input.rather is not None:
-        if model_input.answer is None:
-            raise BadParameter("There is no answer to hold against the other. Give both.")
-        options["answer"] = (model_input.answer, model_input.rather)
-    if model_input.picture is not None and _is_text_against_image(model_input, loaded):
-        options["image"] = pictures.get(model_input.picture)
-    return options
-
-
 def build_input_key(model_input: Input) -> tuple[Any, ...]:
     """Return the cache key of a request to one model."""
     fields = model_input.model_dump(exclude={"model", "labels"})
     return (*fields.values(), None if model_input.labels is None else tuple(model_input.labels))
 
 
-def _is_text_against_image(model_input: Input, loaded: "LoadedModel") -> bool:
-    """Return whether a text is explained by its similarity to a picture, not the picture itself."""
-    return loaded.task == "similarity" and not model_input.labels and model_input.text.strip() != ""
-
-
-def _parse_position(at: str | None) -> int | str | None:
-    return int(at) if at is not None and at.isascii() and at.isdigit() else at
+def select_entity(model_input: Input, items: list[Any]) -> Any:
+    """Return the requested entity's item of a list, the first by default."""
+    number = model_input.entity or 0
+    if number >= len(items):
+        raise BadParameter(
+            f"There is no entity {number}: the model found {len(items)} in this text. They count from 0."
+        )
+    return items[number]

@@ -4,55 +4,34 @@ Quick requests wait for their model and are answered at once; long work is start
 server-sent events and cancelled by id. Function names become operation ids in openapi.json.
 """
 
-import hashlib
+from functools import partial
 from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
+from fastapi.staticfiles import StaticFiles
 
-from whence.app import answers, library
+from whence.app import answers, library, schema
 from whence.app.library import translate_run_errors
-from whence.app.schema import (
-    ColumnsRequest,
-    CompareDataRequest,
-    CompareRequest,
-    DataSet,
-    ExplainRequest,
-    Explanations,
-    Flow,
-    FlowRequest,
-    GenerateRequest,
-    HabitsRequest,
-    Heads,
-    HeadsRequest,
-    Health,
-    Help,
-    InputComparison,
-    Job,
-    LoadRequest,
-    ModelEntry,
-    Picture,
-    PredictRequest,
-    Results,
-    RunExample,
-    RunRows,
-    Runs,
-    Session,
-    StoredResult,
-    TensorsRequest,
-    TrustRequest,
-    VerifyRequest,
-    WordsRequest,
-)
 from whence.app.security import PAGE_POLICY
 from whence.app.state import AppState, AppStateDependency
 from whence.app.state import stream_events as stream
-from whence.core.errors import BadRequest, CannotServe, NotFound
+from whence.core.errors import BadParameter, BadRequest, CannotServe
 
 data_router = APIRouter(tags=["data"])
+
+
+def describe_content(description: str, content: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
+    """Return the documentation of a response that is not JSON."""
+    return {200: {"content": content, "description": description}}
+
+
+_PAGE_RESPONSE = describe_content(
+    "A page without script.", {"text/html": {"schema": {"type": "string"}}}
+)
 
 FileName = Annotated[str, Query(min_length=1, max_length=200, description="The name of the file.")]
 ColumnName = Annotated[str | None, Query(max_length=200, description="The column of it.")]
@@ -64,7 +43,7 @@ BINARY_BODY: dict[str, Any] = {
 }
 
 
-@data_router.put("/data", name="bring", response_model=DataSet, openapi_extra=BINARY_BODY)
+@data_router.put("/data", name="bring", response_model=schema.DataSet, openapi_extra=BINARY_BODY)
 async def upload_dataset(
     name: FileName,
     request: Request,
@@ -79,8 +58,8 @@ async def upload_dataset(
     return await run_in_threadpool(state.data.add_upload, name, raw, columns)
 
 
-@data_router.post("/data/{id}/columns", response_model=DataSet)
-async def columns(id: str, body: ColumnsRequest, state: AppStateDependency) -> Any:
+@data_router.post("/data/{id}/columns", response_model=schema.DataSet)
+async def columns(id: str, body: schema.ColumnsRequest, state: AppStateDependency) -> Any:
     """Read a data set again, by other columns."""
     return await run_in_threadpool(state.data.reread, id, body.model_dump())
 
@@ -88,156 +67,116 @@ async def columns(id: str, body: ColumnsRequest, state: AppStateDependency) -> A
 explain_router = APIRouter(tags=["explain"])
 
 
-@explain_router.post("/explain", response_model=Explanations)
-async def explain(body: ExplainRequest, state: AppStateDependency, request: Request) -> Any:
+@explain_router.post("/explain", response_model=schema.Explanations)
+async def explain(body: schema.ExplainRequest, state: AppStateDependency, request: Request) -> Any:
     """Explain one input by one method or several."""
-    return await state.ask(
-        request,
-        "explain",
-        body.input.model,
-        lambda model, go: answers.explain_input(model, body, go),
-    )
+    return await state.ask(request, "explain", body, answers.explain_input)
 
 
-@explain_router.post("/flow", response_model=Flow)
-async def flow(body: FlowRequest, state: AppStateDependency, request: Request) -> Any:
+@explain_router.post("/flow", response_model=schema.Flow)
+async def flow(body: schema.FlowRequest, state: AppStateDependency, request: Request) -> Any:
     """Compute the flow through the model for one input."""
-    return await state.ask(
-        request, "flow", body.input.model, lambda model, go: answers.compute_flow(model, body, go)
-    )
+    return await state.ask(request, "flow", body, answers.compute_flow)
 
 
-@explain_router.post("/heads", name="heads", response_model=Heads)
-async def answer_heads(body: HeadsRequest, state: AppStateDependency, request: Request) -> Any:
+@explain_router.post("/heads", name="heads", response_model=schema.Heads)
+async def answer_heads(
+    body: schema.HeadsRequest, state: AppStateDependency, request: Request
+) -> Any:
     """Give one number for each head; "ablation" is a job instead."""
-    answers.check_quick(body)
-    return await state.ask(
-        request,
-        "heads",
-        body.input.model,
-        lambda model, go: answers.compute_head_statistic(model, body, go),
-    )
+    if body.statistic == "ablation":
+        raise BadParameter(
+            "The statistic 'ablation' runs the model for each head: ask for it as a job, at /api/jobs/heads."
+        )
+    return await state.ask(request, "heads", body, answers.compute_head_statistic)
 
 
 @explain_router.post(
     "/tensors",
     response_class=Response,
-    responses={
-        200: {
-            "content": {
-                "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}
-            },
-            "description": "The arrays as safetensors.",
-        }
-    },
+    responses=describe_content(
+        "The arrays as safetensors.",
+        {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    ),
 )
-async def tensors(body: TensorsRequest, state: AppStateDependency, request: Request) -> Response:
+async def tensors(
+    body: schema.TensorsRequest, state: AppStateDependency, request: Request
+) -> Response:
     """Give attention in bulk: single maps in float32, or all of them as thumbnails."""
-    return await state.ask(
-        request,
-        "tensors",
-        body.input.model,
-        lambda model, go: answers.pack_tensors(model, body.input, body.keys),
-    )
+    return await state.ask(request, "tensors", body, answers.read_tensors)
 
 
-@explain_router.post("/compare", name="compare", response_model=InputComparison)
-async def answer_compare(body: CompareRequest, state: AppStateDependency, request: Request) -> Any:
+@explain_router.post("/compare", name="compare", response_model=schema.InputComparison)
+async def answer_compare(
+    body: schema.CompareRequest, state: AppStateDependency, request: Request
+) -> Any:
     """Hold two models against each other on one input."""
-    return await state.ask_both(
-        request,
-        "compare",
-        body.a,
-        body.b,
-        lambda a, b, go: answers.compare_on_input(a, b, body, go),
-    )
+    return await state.ask_both(request, "compare", body, answers.compare_on_input)
 
 
 jobs_router = APIRouter(prefix="/jobs", tags=["jobs"])
+post_job = partial(jobs_router.post, status_code=202, response_model=schema.Job)
 
 
-@jobs_router.post("/trust", status_code=202, response_model=Job)
-async def trust(body: TrustRequest, state: AppStateDependency) -> Any:
+@post_job("/trust")
+async def trust(body: schema.TrustRequest, state: AppStateDependency) -> Any:
     """Test explanations on this very input."""
-    return state.begin(
-        "trust", body.input.model, lambda model, go: answers.compute_trust(model, body, go)
-    )
+    return state.begin("trust", body, answers.compute_trust, model=body.input.model)
 
 
-@jobs_router.post("/verify", status_code=202, response_model=Job)
-async def verify(body: VerifyRequest, state: AppStateDependency) -> Any:
+@post_job("/verify")
+async def verify(body: schema.VerifyRequest, state: AppStateDependency) -> Any:
     """Knock edges out, and as many random ones."""
-    return state.begin(
-        "verify", body.input.model, lambda model, go: answers.verify_edges(model, body, go)
-    )
+    return state.begin("verify", body, answers.verify_edges, model=body.input.model)
 
 
-@jobs_router.post("/generate", status_code=202, response_model=Job)
-async def generate(body: GenerateRequest, state: AppStateDependency) -> Any:
+@post_job("/generate")
+async def generate(body: schema.GenerateRequest, state: AppStateDependency) -> Any:
     """Let a language model continue a prompt, and explain each token of its answer."""
-    return state.begin(
-        "generate",
-        body.input.model,
-        lambda model, go: answers.explain_generation(model, body, go),
-    )
+    return state.begin("generate", body, answers.explain_generation, model=body.input.model)
 
 
-@jobs_router.post("/heads", name="heads", status_code=202, response_model=Job)
-async def start_heads_job(body: HeadsRequest, state: AppStateDependency) -> Any:
+@post_job("/heads", name="heads")
+async def start_heads_job(body: schema.HeadsRequest, state: AppStateDependency) -> Any:
     """Give one number for each head, also where the model has to run for each."""
-    return state.begin(
-        "heads",
-        body.input.model,
-        lambda model, go: answers.compute_head_statistic(model, body, go),
-    )
+    return state.begin("heads", body, answers.compute_head_statistic, model=body.input.model)
 
 
-@jobs_router.post("/compare", name="compare", status_code=202, response_model=Job)
-async def start_compare_job(body: CompareDataRequest, state: AppStateDependency) -> Any:
+@post_job("/compare", name="compare")
+async def start_compare_job(body: schema.CompareDataRequest, state: AppStateDependency) -> Any:
     """Compare two models over a data set."""
     dataset = state.data.get(body.data)
-    return state.begin_both(
-        "compare",
-        body.a,
-        body.b,
-        lambda a, b, go: answers.compare_over_dataset(a, b, dataset, body, go),
-    )
+    return state.begin_both("compare", body, answers.compare_over_dataset, data=dataset)
 
 
-@jobs_router.post("/predict/{data}", status_code=202, response_model=Job)
-async def predict(data: str, body: PredictRequest, state: AppStateDependency) -> Any:
+@post_job("/predict/{data}")
+async def predict(data: str, body: schema.PredictRequest, state: AppStateDependency) -> Any:
     """Predict a data set."""
     dataset = state.data.get(data)
-    return state.begin(
-        "predict", body.model, lambda model, go: answers.predict_dataset(model, dataset, body, go)
-    )
+    return state.begin("predict", body, answers.predict_dataset, model=body.model, data=dataset)
 
 
-@jobs_router.post("/words/{data}", status_code=202, response_model=Job)
-async def words(data: str, body: WordsRequest, state: AppStateDependency) -> Any:
+@post_job("/words/{data}")
+async def words(data: str, body: schema.WordsRequest, state: AppStateDependency) -> Any:
     """Find the words that each class leans on."""
     dataset = state.data.get(data)
-    return state.begin(
-        "words", body.model, lambda model, go: answers.find_class_words(model, dataset, body, go)
-    )
+    return state.begin("words", body, answers.find_class_words, model=body.model, data=dataset)
 
 
-@jobs_router.post("/habits/{data}", status_code=202, response_model=Job)
-async def habits(data: str, body: HabitsRequest, state: AppStateDependency) -> Any:
+@post_job("/habits/{data}")
+async def habits(data: str, body: schema.HabitsRequest, state: AppStateDependency) -> Any:
     """Count the kinds of positions that heads attend to."""
     dataset = state.data.get(data)
-    return state.begin(
-        "habits", body.model, lambda model, go: answers.find_head_habits(model, dataset, body, go)
-    )
+    return state.begin("habits", body, answers.find_head_habits, model=body.model, data=dataset)
 
 
-@jobs_router.get("/{id}", response_model=Job)
+@jobs_router.get("/{id}", response_model=schema.Job)
 async def job(id: str, state: AppStateDependency) -> Any:
     """Return the state of a job, and its result when done."""
     return state.jobs.describe(id)
 
 
-@jobs_router.delete("/{id}", response_model=Job)
+@jobs_router.delete("/{id}", response_model=schema.Job)
 async def cancel(id: str, state: AppStateDependency) -> Any:
     """Cancel a job, queued or running."""
     return state.jobs.cancel(id)
@@ -246,12 +185,10 @@ async def cancel(id: str, state: AppStateDependency) -> Any:
 @jobs_router.get(
     "/{id}/events",
     response_class=StreamingResponse,
-    responses={
-        200: {
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
-            "description": "The job without its result, each time something changed.",
-        }
-    },
+    responses=describe_content(
+        "The job without its result, each time something changed.",
+        {"text/event-stream": {"schema": {"type": "string"}}},
+    ),
 )
 async def events(id: str, state: AppStateDependency) -> StreamingResponse:
     """Tell of a job's progress until it has ended."""
@@ -263,19 +200,10 @@ async def events(id: str, state: AppStateDependency) -> StreamingResponse:
 
 page_router = APIRouter(include_in_schema=False)
 
-_MEDIA_TYPES = {
-    "html": "text/html; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "css": "text/css; charset=utf-8",
-    "svg": "image/svg+xml",
-    "png": "image/png",
-    "ico": "image/x-icon",
-}
 
-
-def find_built_page() -> Traversable:
+def find_built_page() -> FilePath:
     """Return the folder of the built page; raise CannotServe if it is not built."""
-    folder = files("whence.app") / "static"
+    folder = FilePath(str(files("whence.app"))) / "static"
     if not (folder / "index.html").is_file():
         raise CannotServe(
             "The page has not been built: whence/app/static/index.html is missing. Run `npm ci && npm run build` in "
@@ -285,36 +213,22 @@ def find_built_page() -> Traversable:
 
 
 @page_router.get("/")
-def serve_index(request: Request) -> Response:
-    """Give the page."""
-    return _build_file_response("index.html", request)
-
-
 @page_router.get("/{name}")
-def serve_file(name: str, request: Request) -> Response:
-    """Give a script, a style or a picture of the page."""
-    return _build_file_response(name, request)
-
-
-def _build_file_response(name: str, request: Request) -> Response:
-    # Looked up by name among the files: no path is built from the request.
-    static_files = {file.name: file for file in find_built_page().iterdir() if file.is_file()}
-    media = _MEDIA_TYPES.get(name.rpartition(".")[2])
-    if name not in static_files or media is None:
-        raise NotFound(f"There is nothing at /{name[:100]}.")
-    content = static_files[name].read_bytes()
-    tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+async def serve_file(request: Request, name: str = "index.html") -> Response:
+    """Give the page, or a script, a style or a picture of it."""
+    page = StaticFiles(directory=find_built_page())
+    response = await page.get_response(name, request.scope)
     # Revalidated each time, so that page and script are of the same version.
-    headers = {"etag": tag, "cache-control": "no-cache"}
-    if request.headers.get("if-none-match") == tag:
-        return Response(status_code=304, headers=headers)
-    return Response(content, media_type=media, headers=headers)
+    response.headers["cache-control"] = "no-cache"
+    return response
 
 
 pictures_router = APIRouter(tags=["pictures"])
 
 
-@pictures_router.put("/pictures", name="bring", response_model=Picture, openapi_extra=BINARY_BODY)
+@pictures_router.put(
+    "/pictures", name="bring", response_model=schema.Picture, openapi_extra=BINARY_BODY
+)
 async def upload_picture(name: FileName, request: Request, state: AppStateDependency) -> Any:
     """Upload a picture: the bytes of a file, whose content gives the format."""
     raw = await request.body()
@@ -330,13 +244,13 @@ _JSON_BODY: dict[str, Any] = {
 }
 
 
-@results_router.get("", response_model=Results)
+@results_router.get("", response_model=schema.Results)
 async def results(state: AppStateDependency) -> Any:
     """List the stored results."""
     return state.results.list_results()
 
 
-@results_router.put("", name="bring", response_model=StoredResult, openapi_extra=_JSON_BODY)
+@results_router.put("", name="bring", response_model=schema.StoredResult, openapi_extra=_JSON_BODY)
 async def upload_result(name: FileName, request: Request, state: AppStateDependency) -> Any:
     """Take a stored result: the JSON that whence wrote."""
     raw = await request.body()
@@ -353,12 +267,7 @@ async def result(id: str, state: AppStateDependency) -> Any:
     "/{id}/page",
     name="page",
     response_class=Response,
-    responses={
-        200: {
-            "content": {"text/html": {"schema": {"type": "string"}}},
-            "description": "A page without script.",
-        }
-    },
+    responses=_PAGE_RESPONSE,
 )
 def get_result_page(id: str, state: AppStateDependency) -> HTMLResponse:
     """Give whence's page of a stored result; no script runs in it."""
@@ -378,7 +287,7 @@ _REPORT_MEDIA_TYPES: dict[ReportFormat, str] = {
 ShortQuery = Annotated[str | None, Query(max_length=300)]
 
 
-@runs_router.get("", response_model=Runs)
+@runs_router.get("", response_model=schema.Runs)
 def runs(state: AppStateDependency) -> Any:
     """List the runs that are in the folder now, also those that are being written."""
     listing = state.runs.list_runs()
@@ -391,12 +300,7 @@ def runs(state: AppStateDependency) -> Any:
     "/{id}/page",
     name="page",
     response_class=Response,
-    responses={
-        200: {
-            "content": {"text/html": {"schema": {"type": "string"}}},
-            "description": "A page without script.",
-        }
-    },
+    responses=_PAGE_RESPONSE,
 )
 def get_run_page(id: str, state: AppStateDependency) -> HTMLResponse:
     """Give whence's report of a run; no script runs in it."""
@@ -407,12 +311,9 @@ def get_run_page(id: str, state: AppStateDependency) -> HTMLResponse:
 @runs_router.get(
     "/{id}/report",
     response_class=Response,
-    responses={
-        200: {
-            "content": {kind.split(";")[0]: {} for kind in _REPORT_MEDIA_TYPES.values()},
-            "description": "The report as a file.",
-        }
-    },
+    responses=describe_content(
+        "The report as a file.", {kind.split(";")[0]: {} for kind in _REPORT_MEDIA_TYPES.values()}
+    ),
 )
 def report(id: str, state: AppStateDependency, format: ReportFormat = "html") -> Response:
     """Give the report as a file to keep: HTML, Markdown, LaTeX or JSON."""
@@ -425,7 +326,7 @@ def report(id: str, state: AppStateDependency, format: ReportFormat = "html") ->
     return Response(content, media_type=_REPORT_MEDIA_TYPES[format], headers=headers)
 
 
-@runs_router.get("/{id}/rows", response_model=RunRows)
+@runs_router.get("/{id}/rows", response_model=schema.RunRows)
 def rows(
     id: str,
     state: AppStateDependency,
@@ -452,7 +353,7 @@ def rows(
         return library.list_rows(run, row_filter, page)
 
 
-@runs_router.get("/{id}/rows/{row}", response_model=RunExample)
+@runs_router.get("/{id}/rows/{row}", response_model=schema.RunExample)
 def example(
     id: str, row: Annotated[int, Path(ge=0)], state: AppStateDependency, method: ShortQuery = None
 ) -> Any:
@@ -470,25 +371,25 @@ def _render_report(state: AppState, id: str, format: ReportFormat) -> str:
 session_router = APIRouter(tags=["session"])
 
 
-@session_router.get("/session", response_model=Session)
+@session_router.get("/session", response_model=schema.Session)
 async def session(state: AppStateDependency) -> Any:
     """Return the models, limits and options of this server."""
     return state.session()
 
 
-@session_router.get("/health", response_model=Health)
+@session_router.get("/health", response_model=schema.Health)
 async def health(state: AppStateDependency) -> Any:
     """Whether the server is there, and since when."""
     return {"ok": True, "started": state.started}
 
 
-@session_router.get("/help", response_model=Help)
+@session_router.get("/help", response_model=schema.Help)
 async def help_cards(state: AppStateDependency) -> Any:
     """Every card of methods, metrics, experiments and edge weights."""
     return {"cards": state.help}
 
 
-@session_router.post("/models", response_model=ModelEntry)
-async def load(body: LoadRequest, state: AppStateDependency, request: Request) -> Any:
+@session_router.post("/models", response_model=schema.ModelEntry)
+async def load(body: schema.LoadRequest, state: AppStateDependency, request: Request) -> Any:
     """Load a model now; one that is not on the list only with --allow-load."""
     return await state.load(request, body.name)

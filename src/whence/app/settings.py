@@ -63,3 +63,13 @@ class Settings:
     generated: int = TOKENS
     waiting: int = 64  # requests and jobs queued for one model at most
     kept: int = 64  # ended jobs, uploaded data sets and uploaded results
+
+    def describe_limits(self) -> dict[str, int]:
+        """Return the limits on the size of requests, as the page takes them."""
+        return {
+            "characters": self.characters,
+            "upload": self.upload,
+            "seconds": round(self.seconds),
+            "edges": self.edges,
+            "generated": self.generated,
+        }

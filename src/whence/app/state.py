@@ -11,25 +11,24 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from fastapi.responses import Response
-from pydantic import BaseModel
 
 from whence._version import __version__
 from whence.app.answers import list_cards
-from whence.app.jobs import END_STATES, Cancelled, Jobs, Progress, WorkItem
+from whence.app.jobs import END_STATES, Cancelled, Jobs, WorkItem
 from whence.app.library import DataSets, StoredResults, StoredRuns
 from whence.app.models import Pictures, ServedModel, ServedModels
 from whence.app.settings import TASK_SAMPLES, Settings
 from whence.core.errors import Busy
+from whence.core.progress import Progress
 
 _POLL_SECONDS = 0.5  # interval of checks whether the client is still connected
 
-# Work in the thread of one model, or of two; returns a schema object or bytes.
-ModelWork = Callable[[ServedModel, Progress], Any]
-TwoModelWork = Callable[[ServedModel, ServedModel, Progress], Any]
+Answer = Callable[..., Any]  # a function of app/answers.py, of one model or of two
 LoadFailureCallback = Callable[[Exception], None]
 
 
@@ -64,42 +63,37 @@ class AppState:
                 *({"task": task, "text": text, "pair": pair} for task, text, pair in TASK_SAMPLES),
             ],
             "allow_load": settings.allow_load,
-            "limits": {
-                "characters": settings.characters,
-                "upload": settings.upload,
-                "seconds": round(settings.seconds),
-                "edges": settings.edges,
-                "generated": settings.generated,
-            },
+            "limits": settings.describe_limits(),
         }
 
-    async def ask(self, request: Request, kind: str, model: str, work: ModelWork) -> Response:
+    async def ask(self, request: Request, kind: str, body: Any, answer: Answer) -> Response:
         """Return the response of a quick request to a model."""
-        served = self.models.get(model)
+        model = self.models.get(body.input.model)
         return await self._wait_for_answer(
-            request, served, kind, lambda progress: _serialise_answer(work(served, progress))
+            request, model, kind, lambda progress: _serialise_answer(answer(model, body, progress))
         )
 
-    async def ask_both(
-        self, request: Request, kind: str, a: str, b: str, work: TwoModelWork
-    ) -> Response:
+    async def ask_both(self, request: Request, kind: str, body: Any, answer: Answer) -> Response:
         """Return the response of a quick request to two models."""
-        lead, joint_work = self._build_joint_work(kind, a, b, work)
+        lead, work = self._build_joint_work(kind, body, answer)
         return await self._wait_for_answer(
-            request, lead, kind, lambda progress: _serialise_answer(joint_work(progress))
+            request, lead, kind, lambda progress: _serialise_answer(work(progress))
         )
 
-    def begin(self, kind: str, model: str, work: ModelWork) -> dict[str, Any]:
+    def begin(
+        self, kind: str, body: Any, answer: Answer, *, model: str, **more: Any
+    ) -> dict[str, Any]:
         """Queue a job of a model, and return its state."""
         served = self.models.get(model)
-        return self._describe_job(
-            self.jobs.begin(served.worker, kind, lambda progress: work(served, progress))
+        task = self.jobs.begin(
+            served.worker, kind, lambda progress: answer(served, body, progress, **more)
         )
+        return self.jobs.describe(task.id)
 
-    def begin_both(self, kind: str, a: str, b: str, work: TwoModelWork) -> dict[str, Any]:
+    def begin_both(self, kind: str, body: Any, answer: Answer, **more: Any) -> dict[str, Any]:
         """Queue a job of two models, and return its state."""
-        lead, joint_work = self._build_joint_work(kind, a, b, work)
-        return self._describe_job(self.jobs.begin(lead.worker, kind, joint_work))
+        lead, work = self._build_joint_work(kind, body, partial(answer, **more))
+        return self.jobs.describe(self.jobs.begin(lead.worker, kind, work).id)
 
     async def load(self, request: Request, name: str) -> dict[str, Any]:
         """Load a model of the list, or another if that is allowed, and return its entry."""
@@ -134,22 +128,19 @@ class AppState:
         return all(ended)
 
     def _build_joint_work(
-        self, kind: str, a: str, b: str, work: TwoModelWork
+        self, kind: str, body: Any, answer: Answer
     ) -> tuple[ServedModel, Callable[[Progress], Any]]:
         """Return the leading model, first in the list, and work for its thread on both models."""
-        model_a, model_b = self.models.get(a), self.models.get(b)
-        lead, other = sorted((model_a, model_b), key=lambda model: model.place)
+        a, b = self.models.get(body.a), self.models.get(body.b)
+        lead, other = sorted((a, b), key=lambda model: model.place)
 
         def run_on_both(progress: Progress) -> Any:
             if lead is other:
-                return work(model_a, model_b, progress)
+                return answer(a, b, body, progress)
             with other.worker.lend(kind, lambda: progress(0, 0)):
-                return work(model_a, model_b, progress)
+                return answer(a, b, body, progress)
 
         return lead, run_on_both
-
-    def _describe_job(self, task: WorkItem) -> dict[str, Any]:
-        return self.jobs.describe(task.id)
 
     async def _wait_for_answer(
         self, request: Request, model: ServedModel, kind: str, work: Callable[[Progress], Any]
@@ -186,10 +177,12 @@ class AppState:
         return f"The model {model.id!r} is at work ({busy.kind}{how_far}): {limit} to wait for it."
 
 
-def _serialise_answer(answer: BaseModel | bytes) -> Response:
+def _serialise_answer(answer: Any) -> Response:
     """Return an answer as a response; runs in the model's thread, so the event loop does not wait."""
-    if isinstance(answer, bytes):
-        return Response(answer, media_type="application/octet-stream")
+    if isinstance(answer, dict):
+        from safetensors.numpy import save
+
+        return Response(save(answer), media_type="application/octet-stream")
     return Response(answer.model_dump_json(), media_type="application/json")
 
 

@@ -4,14 +4,18 @@ The requests and answers are those of the HTTP API, for one model or two. The fi
 their defaults are those of web/src/state/state.ts; a test compares the two.
 """
 
-import math
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from whence._version import __version__
+from whence.app import answers, schema
+from whence.app.error_responses import describe_error
+from whence.app.models import Pictures, ServedModel, build_input_key
+from whence.app.schema import Input
+from whence.app.settings import Settings
 from whence.core.errors import (
     BadParameter,
     CannotRead,
@@ -21,53 +25,20 @@ from whence.core.errors import (
     shorten_quote,
     suggest_name,
 )
+from whence.core.progress import Progress
 from whence.core.types import OutputScale
 from whence.data.readout import ContinuationReadout, EntityReadout
-from whence.explain.explainer import Explainer, describe_model_options, load
+from whence.explain.examine import describe_model_options
+from whence.explain.explainer import Explainer, load
 from whence.explain.explanation import Explanation
-from whence.explain.inside import STATISTICS, Inside
-from whence.explain.page import build_explanations_data
-from whence.flow.classic import ClassicSettings
-from whence.flow.graph import DIRECTIONS, SEGMENT_PAIRS, EdgeQuery
-from whence.flow.weights import EDGE_WEIGHT_NAMES
+from whence.explain.explanations import Explanations
+from whence.explain.inside import Inside
+from whence.explain.report import build_document
 from whence.render.colour import merge_payloads
-from whence.render.html import render_explanation_fragment
-from whence.studies.compare.report import render_input_comparison_fragment
+from whence.studies.compare.report import build_input_document
 
 if TYPE_CHECKING:
     from whence.app.workbench import Workbench
-
-WidgetRequest = Mapping[str, Any]
-
-
-def parse_flow_request(request: WidgetRequest) -> dict[str, Any]:
-    """Return the arguments of `Inside.flow` from a request."""
-    classic = request.get("classic")
-    return {
-        **parse_flow_query(request),
-        "residual": request.get("residual"),
-        "most": request.get("most", 5000),
-        "classic": None if classic is None else ClassicSettings(**classic),
-    }
-
-
-def parse_flow_query(request: WidgetRequest) -> dict[str, Any]:
-    """Return the weight, direction, token and edge query of a request."""
-    query = request.get("query") or {}
-    layers = query.get("layers")
-    return {
-        "weight": request.get("weight", "attention"),
-        "direction": request.get("direction", "back"),
-        "token": request.get("token"),
-        "query": EdgeQuery(
-            layers=None if layers is None else (layers[0], layers[1]),
-            heads=tuple((layer, head) for layer, head in query.get("heads", ())),
-            tokens=tuple(query.get("tokens", ())),
-            segments=tuple(query.get("segments", ())),
-            least=query.get("least", 0.0),
-            specials=query.get("specials", True),
-        ),
-    }
 
 
 def find_text(explanation: Explanation) -> str:
@@ -84,19 +55,7 @@ def find_target(explanation: Explanation) -> str | None:
     return None if target.index == explanation.prediction.index else target.label
 
 
-def parse_options(model_input: WidgetRequest) -> dict[str, Any]:
-    """Return the options of an input beside its target: position, answer, labels, template."""
-    options: dict[str, Any] = {
-        name: model_input[name]
-        for name in ("at", "answer", "labels", "template")
-        if model_input.get(name)
-    }
-    if model_input.get("rather"):
-        options["answer"] = (model_input["answer"], model_input["rather"])
-    return options
-
-
-def options_to_state(about: WidgetRequest) -> dict[str, Any]:
+def options_to_state(about: Mapping[str, Any]) -> dict[str, Any]:
     """Return options as fields of the view state; those it cannot express are left out."""
     fields = {name: about[name] for name in ("template",) if about.get(name)}
     at, answer, labels = (about.get(name) for name in ("at", "answer", "labels"))
@@ -137,24 +96,88 @@ def find_unsendable_input(explanation: Explanation | None, source: Any) -> tuple
     return None, None
 
 
-def describe_error(error: BaseException) -> dict[str, str]:
-    """Return an error as code, message, hint and page of the documentation."""
-    if isinstance(error, WhenceError):
-        return {"code": error.code, "message": str(error), "hint": "", "see": error.page}
+def describe_fault(error: BaseException) -> dict[str, Any]:
+    """Return an error as the page takes it; the hints of the server are about the server."""
     if isinstance(error, KeyboardInterrupt):
         fault = {"code": "interrupted", "message": "The kernel was interrupted."}
         return {**fault, "hint": "Ask again.", "see": ""}
-    summary = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-    message = f"Something went wrong inside whence ({summary})."
-    return {"code": "internal-error", "message": message, "hint": "Please report it.", "see": ""}
+    hint = "" if isinstance(error, WhenceError) else "Please report it."
+    return {**describe_error(error), "hint": hint}
 
 
-Progress = Callable[[int, int], None]
-_MAX_INSIDES = 6  # cached inspected inputs; each may hold all attention maps
+class NotebookModel(ServedModel):
+    """A model of a workbench, and the input that the workbench was opened on."""
+
+    def __init__(self, name: str, explainer: Explainer) -> None:
+        settings = Settings()
+        super().__init__(name, name, 0, settings, Pictures(settings))
+        self._explainer, self.state = explainer, "ready"
+        self._facts = describe_model_options(explainer)
+        self.raw: Any = None  # an encoded input or a picture, which the page cannot send back
+        self.at: Any = None  # a position that the page cannot express
+        self.first: Input | None = None  # the first input, as the page sends it
+        self.given: dict[str, Explanation] = {}  # its explanations, by method
+
+    def to_entry(self) -> dict[str, Any]:
+        """Return the entry of the model in the page's list."""
+        return {**super().to_entry(), "name": self.id, "samples": []}  # the session has the sample
+
+    def explain(
+        self,
+        model_input: Input,
+        methods: Sequence[str],
+        progress: Progress,
+        reader: Explainer | None = None,
+    ) -> list[list[Explanation]]:
+        """Return the explanations; those that the workbench was opened on are given."""
+        if self._is_first(model_input) and all(name in self.given for name in methods):
+            return [[self.given[name] for name in methods]]
+        return super().explain(model_input, methods, progress, reader)
+
+    def resolve_input(self, model_input: Input) -> Any:
+        """Return the explained input, the original object where the page cannot send it back."""
+        if self.raw is not None and self._is_about_first(model_input):
+            return self.raw
+        return super().resolve_input(model_input)
+
+    def build_options(self, model_input: Input) -> dict[str, Any]:
+        """Return the options of a request as arguments of `explain`."""
+        options = super().build_options(model_input)
+        if self.at is not None and options["at"] is None and self._is_about_first(model_input):
+            options["at"] = self.at
+        return options
+
+    def _inspect(self, model_input: Input, explainer: Explainer) -> Inside:
+        if self.given and explainer is self._explainer and self._is_first(model_input):
+            return explainer.inside(next(iter(self.given.values())))
+        return super()._inspect(model_input, explainer)
+
+    def _is_about_first(self, model_input: Input) -> bool:
+        first = self.first
+        return first is not None and all(
+            getattr(model_input, name) == getattr(first, name)
+            for name in ("text", "pair", "picture")
+        )
+
+    def _is_first(self, model_input: Input) -> bool:
+        first = self.first
+        return first is not None and build_input_key(model_input) == build_input_key(first)
+
+
+# By question: the request, and the function that answers it.
+_QUESTIONS: Mapping[str, tuple[type[BaseModel], Callable[..., Any]]] = {
+    "explain": (schema.ExplainRequest, answers.explain_input),
+    "flow": (schema.FlowRequest, answers.compute_flow),
+    "heads": (schema.HeadsRequest, answers.compute_head_statistic),
+    "tensors": (schema.TensorsRequest, answers.read_tensors),
+    "trust": (schema.TrustRequest, answers.compute_trust),
+    "verify": (schema.VerifyRequest, answers.verify_edges),
+    "generate": (schema.GenerateRequest, answers.explain_generation),
+}
 
 
 class NotebookSession:
-    """The kernel's side of a workbench: one or two models, an input, and cached answers."""
+    """The kernel's side of a workbench: one or two models, and an input."""
 
     def __init__(
         self,
@@ -165,23 +188,36 @@ class NotebookSession:
         about: Mapping[str, Any] | None = None,
         other: Explainer | None = None,
     ) -> None:
-        self._explainers = _name_explainers([explainer] if other is None else [explainer, other])
-        self._first = explanations[0] if explanations else None
-        self._insides: OrderedDict[tuple[Any, ...], Inside] = OrderedDict()
-        self._explanations: dict[tuple[Any, ...], Explanation] = {}
-        self._raw_input, self._picture = find_unsendable_input(self._first, text)
-        # Options beside the target: position, answer, labels, template.
-        self._about = dict(about or {}) or recall_options(self._first)
-        if self._picture is not None:
-            self._text, self._pair = "", None
-        elif self._first is None:
-            self._text, self._pair = text if isinstance(text, tuple) else (text, None)
-        else:
-            self._text, self._pair = find_text(self._first), self._first.source.pair
-        for explanation in explanations:
-            self._explanations[
-                (*self._build_key(self._build_first_input()), explanation.method)
-            ] = explanation
+        first = explanations[0] if explanations else None
+        about = about or recall_options(first)
+        raw, picture = find_unsendable_input(first, text)
+        pair = None
+        if picture is not None:
+            text = ""
+        elif first is not None:
+            text, pair = find_text(first), first.source.pair
+        elif isinstance(text, tuple):
+            text, pair = text
+        self._models: dict[str, NotebookModel] = {}
+        for one in [explainer] if other is None else [explainer, other]:
+            name = one.loaded.name
+            name = f"{name} (2)" if name in self._models else name
+            self._models[name] = NotebookModel(name, one)
+        aim = (
+            {} if first is None else {"target": find_target(first), "of": first.original_target.of}
+        )
+        fields = {"text": text, "pair": pair, "picture": picture, **options_to_state(about), **aim}
+        model = next(iter(self._models.values()))
+        self._input = Input(
+            model=model.id, **{**fields, "labels": list(about.get("labels") or ()) or None}
+        )
+        model.raw, model.at, model.first = raw, about.get("at"), self._input
+        model.given = {explanation.method: explanation for explanation in explanations}
+        self._state = {"model": model.id, **fields}
+        if other is not None:
+            self._state |= {"page": "compare", "other": list(self._models)[1]}
+        if explanations:
+            self._state["methods"] = list(model.given)
         self.payload = (
             merge_payloads([explanation.to_display_dict() for explanation in explanations])
             if explanations
@@ -190,277 +226,60 @@ class NotebookSession:
 
     def build_initial_state(self) -> dict[str, Any]:
         """Return the initial view state for the given input."""
-        names = list(self._explainers)
-        state: dict[str, Any] = {
-            "model": names[0],
-            "text": self._text,
-            "pair": self._pair,
-            "picture": self._picture,
-            **options_to_state(self._about),
-        }
-        if len(names) > 1:
-            state |= {"page": "compare", "other": names[1]}
-        if self._first is not None:
-            state |= {
-                "target": find_target(self._first),
-                "of": self._first.original_target.of,
-                "methods": list(dict.fromkeys(key[-1] for key in self._explanations)),
-            }
-        return state
+        return dict(self._state)
 
     def render_static(self) -> str | None:
         """Return the explanation or comparison as HTML without script; None without either."""
-        if len(self._explainers) > 1:
-            a, b = self._explainers
-            first = self._first
-            method = self._explainers[b].default_method() if first is None else first.method
-            return render_input_comparison_fragment(
-                self._compare({**self._build_first_input(), "a": a, "b": b, "method": method})
-            )
-        return None if self.payload is None else render_explanation_fragment(self.payload)
+        if len(self._models) > 1:
+            a, b = self._models.values()
+            method = next(iter(a.given), None) or b.explainer().default_method()
+            fields = self._input.model_dump(include={"text", "pair", "target"})
+            request = {**fields, "a": a.id, "b": b.id, "method": method}
+            return build_input_document(self.answer("compare", request)).to_html(fragment=True)
+        return (
+            None if self.payload is None else build_document([self.payload]).to_html(fragment=True)
+        )
 
     def __str__(self) -> str:
-        text = self._picture or self._text
-        return f"{' and '.join(self._explainers)} on {shorten_quote(text)!r}"
+        text = self._input.picture or self._input.text
+        return f"{' and '.join(self._models)} on {shorten_quote(text)!r}"
 
-    def answer(self, ask: str, request: WidgetRequest, progress: Progress) -> Any:
-        """Return the answer to one request of the page."""
-        match ask:
-            case "session":
-                return self._describe_session()
-            case "explain":
-                return self._explain(request)
-            case "trust":
-                return self._trust(request, progress)
-            case "compare":
-                return self._compare(request)
-            case "flow":
-                return self._get_inside(request["input"]).flow(**parse_flow_request(request))
-            case "heads":
-                return self._get_inside(request["input"]).head_statistic(
-                    request["statistic"], progress
-                )
-            case "tensors":
-                return self._get_inside(request["input"]).tensors(request["keys"])
-            case "verify":
-                return self._verify(request, progress)
-            case "generate":
-                return self._generate(request, progress)
-        raise BadParameter(f"The page asked for {ask!r}, which nobody here can answer.")
+    def answer(
+        self, ask: str, fields: Mapping[str, Any], progress: Progress = lambda done, total: None
+    ) -> Any:
+        """Return the answer to one question of the page, as JSON or as arrays by name."""
+        if ask == "session":
+            return self._describe_session()
+        if ask == "compare":
+            pair = schema.CompareRequest.model_validate(fields)
+            a, b = (self._get_model(name) for name in (pair.a, pair.b))
+            return answers.compare_on_input(a, b, pair, progress).model_dump()
+        if ask not in _QUESTIONS:
+            raise BadParameter(f"The page asked for {ask!r}, which nobody here can answer.")
+        kind, function = _QUESTIONS[ask]
+        request: Any = kind.model_validate(fields)
+        answer = function(self._get_model(request.input.model), request, progress)
+        return answer.model_dump() if isinstance(answer, BaseModel) else answer
 
-    def _build_first_input(self) -> dict[str, Any]:
-        target = (
-            {}
-            if self._first is None
-            else {"target": find_target(self._first), "of": self._first.original_target.of}
-        )
-        return {
-            "model": next(iter(self._explainers)),
-            "text": self._text,
-            "pair": self._pair,
-            "picture": self._picture,
-            **options_to_state(self._about),
-            **target,
-        }
-
-    def _build_key(
-        self, model_input: WidgetRequest, reader: Explainer | None = None
-    ) -> tuple[Any, ...]:
-        of = model_input.get("of", "logit")
-        model = model_input.get("model") or next(iter(self._explainers))
-        max_length = (reader or self._get_explainer(model)).loaded.max_length
-        options = tuple(
-            sorted((name, str(value)) for name, value in parse_options(model_input).items())
-        )
-        text, pair, picture = (model_input.get(name) for name in ("text", "pair", "picture"))
-        return (model, text, pair, model_input.get("target"), of, max_length, picture, options)
-
-    def _get_explainer(self, name: str) -> Explainer:
-        if name not in self._explainers:
+    def _get_model(self, name: str) -> NotebookModel:
+        if name not in self._models:
             raise UnknownModel(
-                f"This workbench has no model {name!r}. It has: {', '.join(self._explainers)}."
+                f"This workbench has no model {name!r}. It has: {', '.join(self._models)}."
             )
-        return self._explainers[name]
-
-    def _resolve_input(self, model_input: WidgetRequest) -> Any:
-        """Return the input to explain; an encoded input or a picture is the original object."""
-        if self._raw_input is not None and model_input.get("text") == self._text:
-            return self._raw_input
-        return (
-            model_input["text"]
-            if model_input.get("pair") is None
-            else (model_input["text"], model_input["pair"])
-        )
-
-    def _get_inside(self, model_input: WidgetRequest, reader: Explainer | None = None) -> Inside:
-        """Return the inspected input, cached; `reader`: an explainer with another maximal length."""
-        key = self._build_key(model_input, reader)
-        if key not in self._insides:
-            explainer = reader or self._get_explainer(key[0])
-            first = self._first
-            if first is not None and key == self._build_key(self._build_first_input()):
-                self._insides[key] = explainer.inside(first)
-            else:
-                self._insides[key] = explainer.inside(
-                    self._resolve_input(model_input), **self._build_options(model_input)
-                )
-            if len(self._insides) > _MAX_INSIDES:
-                self._insides.popitem(last=False)
-        self._insides.move_to_end(key)
-        return self._insides[key]
-
-    def _get_explanation(
-        self, model_input: WidgetRequest, method: str, reader: Explainer | None = None
-    ) -> Explanation:
-        key = (*self._build_key(model_input, reader), method)
-        if key not in self._explanations:
-            result = (reader or self._get_explainer(key[0])).explain(
-                self._resolve_input(model_input), method=method, **self._build_options(model_input)
-            )
-            self._explanations[key] = (
-                result[model_input.get("entity") or 0] if isinstance(result, list) else result
-            )
-        return self._explanations[key]
-
-    def _build_options(self, model_input: WidgetRequest) -> dict[str, Any]:
-        """Return the options of `explain`; for the first input also those the page cannot express."""
-        is_first = (
-            model_input.get("text") == self._text and model_input.get("picture") == self._picture
-        )
-        position = {"at": self._about["at"]} if is_first and "at" in self._about else {}
-        target, of = model_input.get("target"), model_input.get("of", "logit")
-        return {
-            **position,
-            **parse_options(model_input),
-            "target": target,
-            "of": of,
-            "truncate": True,
-        }
-
-    def _explain(self, request: WidgetRequest) -> dict[str, Any]:
-        model_input, explanations = request["input"], []
-        failed: dict[str, WhenceError] = {}
-        for method in request["methods"]:
-            try:
-                explanations.append(self._get_explanation(model_input, method))
-            except WhenceError as error:
-                failed[method] = error
-        if not explanations:
-            raise next(iter(failed.values()))
-        messages = {method: str(error) for method, error in failed.items()}
-        return build_explanations_data(
-            explanations, messages, self._get_inside(model_input).warnings()
-        )
-
-    def _trust(self, request: WidgetRequest, progress: Progress) -> dict[str, Any]:
-        model_input = request["input"]
-        key = self._build_key(model_input)
-        card = self._get_explainer(key[0]).trust(
-            self._resolve_input(model_input),
-            method=list(request["methods"]),
-            budget=request.get("budget"),
-            progress=progress,
-            **self._build_options(model_input),
-        )
-        return {"kind": "trust", **card.to_dict()}
-
-    def _verify(self, request: WidgetRequest, progress: Progress) -> dict[str, Any]:
-        return self._get_inside(request["input"]).verify(
-            [(layer, head, source, to) for layer, head, source, to in request["edges"]],
-            draws=request.get("draws", 30),
-            seed=request.get("seed", 0),
-            progress=progress,
-        )
-
-    def _generate(self, request: WidgetRequest, progress: Progress) -> dict[str, Any]:
-        model_input = request["input"]
-        generation = self._get_explainer(self._build_key(model_input)[0]).generate(
-            self._resolve_input(model_input),
-            request["tokens"],
-            method=request["method"],
-            granularity=request["granularity"],
-            progress=progress,
-        )
-        return generation.to_dict()
-
-    def _compare(self, request: WidgetRequest) -> dict[str, Any]:
-        from whence.studies.compare.compare import (
-            choose_common_target,
-            compare_on_input,
-            explain_or_warn,
-            list_target_warnings,
-        )
-        from whence.studies.compare.pair_measures import with_common_max_length
-
-        inputs = [{**request, "model": request[side]} for side in ("a", "b")]
-        readers = with_common_max_length(
-            *(self._get_explainer(model_input["model"]) for model_input in inputs)
-        )
-        inside_a, inside_b = (
-            self._get_inside(model_input, reader)
-            for model_input, reader in zip(inputs, readers, strict=True)
-        )
-        if (
-            request.get("target") is None
-            and (label := choose_common_target(inside_a, inside_b)) is not None
-        ):
-            inputs[0]["target"] = label
-            inside_a = self._get_inside(inputs[0], readers[0])
-        method = request.get("method")
-        warnings = [] if method is None else list_target_warnings(inside_a, inside_b)
-        explanations = [
-            None
-            if method is None or not reader.labels
-            else explain_or_warn(
-                reader.loaded.name,
-                method,
-                partial(self._get_explanation, model_input, method, reader),
-                warnings,
-            )
-            for model_input, reader in zip(inputs, readers, strict=True)
-        ]
-        comparison = compare_on_input(
-            inside_a, inside_b, **parse_flow_query(request), explanations=tuple(explanations)
-        )
-        return {**comparison, "warnings": [*comparison["warnings"], *warnings]}
+        return self._models[name]
 
     def _describe_session(self) -> dict[str, Any]:
-        names = list(self._explainers)
+        names = list(self._models)
         return {
             "version": __version__,
             "started": "kernel",
-            "models": [self._describe_model(name) for name in names],
+            "models": [model.to_entry() for model in self._models.values()],
             "compare": names if len(names) > 1 else None,
             "data": [],
-            "samples": [{"text": self._text, "pair": self._pair}],
+            "samples": [{"text": self._input.text, "pair": self._input.pair}],
             "allow_load": False,
-            "limits": {
-                "characters": 50_000,
-                "upload": 0,
-                "seconds": 0,
-                "edges": 5000,
-                "generated": 200,
-            },
+            "limits": Settings(upload=0, seconds=0).describe_limits(),
         }
-
-    def _describe_model(self, name: str) -> dict[str, Any]:
-        return {
-            "id": name,
-            "state": "ready",
-            "name": name,
-            "samples": [],  # the session's sample is the widget's own input
-            **describe_model_options(self._explainers[name]),
-            "error": None,
-        }
-
-
-def _name_explainers(explainers: Sequence[Explainer]) -> dict[str, Explainer]:
-    """Return explainers by model name; a second of the same name gets the suffix (2)."""
-    by_name: dict[str, Explainer] = {}
-    for explainer in explainers:
-        name = explainer.loaded.name
-        by_name[f"{name} (2)" if name in by_name else name] = explainer
-    return by_name
 
 
 def workbench(
@@ -513,12 +332,12 @@ def workbench(
             by_name = explainer.explain(
                 text, method=names, target=target, of=of, truncate=truncate, **about
             )
-            if not isinstance(by_name, dict):
+            if not by_name.of_one:
                 raise BadParameter(
                     f"The workbench shows one text or picture, and one thing about it. Got {len(by_name)}: open one "
                     "for each."
                 )
-            explanations = list(by_name.values())
+            explanations = by_name.flatten()
     widget_class = _import_workbench()
     other = None if against is None else _resolve_explainer(against)
     session = NotebookSession(explainer, explanations, text=text, about=about, other=other)
@@ -528,11 +347,7 @@ def workbench(
 def _list_explanations(what: Any) -> list[Explanation]:
     if isinstance(what, Explanation):
         return [what]
-    if isinstance(what, Mapping) and what:
-        values = list(what.values())
-        if all(isinstance(value, Explanation) for value in values):
-            return values
-    return []
+    return what.flatten() if isinstance(what, Explanations) and what.of_one else []
 
 
 def _resolve_explainer(what: Any) -> Explainer:
@@ -557,160 +372,101 @@ def _import_workbench() -> "type[Workbench]":
     return Workbench
 
 
-# The same names and values as in web/src/state/state.ts; a test compares the two.
-DEFAULT_STATE: Mapping[str, Any] = {
-    "page": "explain",
-    "model": "",
-    "other": "",
-    "text": "",
-    "pair": None,
-    "picture": None,
-    "at": None,
-    "entity": 0,
-    "answer": None,
-    "rather": None,
-    "labels": "",
-    "template": None,
-    "methods": [],  # empty: the model's default
-    "target": None,
-    "of": "logit",
-    "beside": [],
-    "generate": None,
-    "granularity": "token",
-    "weight": "attention",
-    "direction": "back",
-    "token": None,
-    "coverage": None,  # None: as much as is legible, at most half of the flow
-    "layers": None,
-    "heads": [],
-    "tokens": [],
-    "segments": [],
-    "least": 0,
-    "specials": "gutter",
-    "classic": None,
-    "view": "ladder",
-    "statistic": "entropy",
-    "thumbnails": False,
-    "head": None,
-    "words": True,
-    "strength": 1,
-    "smooth": True,
-    "difference": False,
-    "data": None,
-    "result": None,
-    "card": None,
-    "tab": "",
-    "rows": "",
-    "run": None,
-    "against": None,
-    "found": "",
-}
+Text = Annotated[str, Field(description="a text")]
+OptionalText = Annotated[str | None, Field(description="a text")]
+Flag = Annotated[bool, Field(description="True or False")]
+Count = Annotated[int, Field(ge=0)]
+Pair = Annotated[tuple[Count, Count], Strict(False)]  # layer and head, or first and last layer
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class ClassicState(schema.RequestModel):
+    """The classic definition of flow, as the view has it."""
+
+    threshold: float
+    decay: float
+    carry: bool
+
+
+class ViewState(BaseModel):
+    """The state of the view; the same names and values as in web/src/state/state.ts, which a test compares."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    page: Literal["explain", "compare", "data", "results", "runs", "help"] = "explain"
+    model: Text = ""
+    other: Text = ""
+    text: Text = ""
+    pair: OptionalText = None
+    picture: OptionalText = None
+    at: OptionalText = None
+    entity: Count = Field(0, description="the number of something that was found, from 0")
+    answer: OptionalText = None
+    rather: OptionalText = None
+    labels: Text = ""
+    template: OptionalText = None
+    methods: list[str] = Field([], description="a list of methods")  # empty: the model's default
+    target: OptionalText = None
+    of: Literal["logit", "probability"] = "logit"
+    beside: list[str] = Field([], description="a list of targets")
+    generate: Count | None = Field(None, description="a number of tokens")
+    granularity: schema.Granularity = "token"
+    weight: schema.WeightName = "attention"
+    direction: schema.Direction = "back"
+    token: Count | None = Field(None, description="the number of a token, from 0")
+    # None: as much as is legible, at most half of the flow
+    coverage: Share | None = Field(None, description="a share from 0 to 1")
+    layers: Pair | None = Field(None, description="the first and the last layer, from 0")
+    heads: list[Pair] = Field([], description="a list of heads, each a layer and a head")
+    tokens: list[Count] = Field([], description="a list of numbers of tokens, from 0")
+    segments: list[schema.SegmentPair] = Field([], description="a list of A>A, A>B, B>A, B>B")
+    least: float = Field(0, ge=0, allow_inf_nan=False, description="a number of 0 or more")
+    specials: Literal["gutter", "show", "hide"] = "gutter"
+    classic: ClassicState | None = Field(
+        None, strict=False, description="a threshold, a decay and a carry"
+    )
+    view: Literal["ladder", "rings", "sankey", "heatmap", "network"] = "ladder"
+    statistic: Literal["entropy", "special", "gradient", "ablation"] = "entropy"
+    thumbnails: Flag = False
+    head: Pair | None = Field(None, description="a layer and a head, from 0")
+    words: Flag = True
+    strength: Share = Field(1, description="a share from 0 to 1")
+    smooth: Flag = True
+    difference: Flag = False
+    data: OptionalText = None
+    result: OptionalText = None
+    card: OptionalText = None
+    tab: Text = ""
+    rows: Text = ""
+    run: OptionalText = None
+    against: OptionalText = None
+    found: Text = ""
+
+
+DEFAULT_STATE: Mapping[str, Any] = ViewState.model_validate({}).model_dump()
 EMPTY_SELECTION: Mapping[str, Any] = {"tokens": [], "edges": [], "head": None}
-
-
-_CHOICES: Mapping[str, tuple[str, ...]] = {
-    "page": ("explain", "compare", "data", "results", "runs", "help"),
-    "of": ("logit", "probability"),
-    "granularity": ("token", "word", "sentence", "paragraph", "passage"),
-    "weight": EDGE_WEIGHT_NAMES,
-    "direction": DIRECTIONS,
-    "specials": ("gutter", "show", "hide"),
-    "view": ("ladder", "rings", "sankey", "heatmap", "network"),
-    "statistic": tuple(STATISTICS),
-}
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_number_pair(value: Any) -> bool:
-    """Return whether a value is two whole numbers: layer and head, or first and last layer."""
-    return isinstance(value, list | tuple) and len(value) == 2 and all(map(_is_number, value))
-
-
-def _is_non_negative(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
-
-
-def _is_list_of(is_item: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list | tuple) and all(map(is_item, value))
-
-
-def _is_classic(value: Any) -> bool:
-    return isinstance(value, Mapping) and set(value) == {"threshold", "decay", "carry"}
-
-
-# By field: its check, and the description for errors; None is allowed if it is the default.
-_FIELD_CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys(
-        (
-            *("model", "other", "text", "pair", "picture", "at", "answer", "rather", "labels"),
-            *(
-                "template",
-                "target",
-                "tab",
-                "rows",
-                "data",
-                "result",
-                "card",
-                "run",
-                "against",
-                "found",
-            ),
-        ),
-        (_is_text, "a text"),
-    ),
-    **dict.fromkeys(
-        ("thumbnails", "words", "smooth", "difference"),
-        (lambda value: isinstance(value, bool), "True or False"),
-    ),
-    "methods": (_is_list_of(_is_text), "a list of methods"),
-    "beside": (_is_list_of(_is_text), "a list of targets"),
-    "entity": (_is_number, "the number of something that was found, from 0"),
-    "generate": (_is_number, "a number of tokens"),
-    "token": (_is_number, "the number of a token, from 0"),
-    **dict.fromkeys(
-        ("coverage", "strength"),
-        (lambda value: _is_non_negative(value) and value <= 1, "a share from 0 to 1"),
-    ),
-    "least": (_is_non_negative, "a number of 0 or more"),
-    "layers": (_is_number_pair, "the first and the last layer, from 0"),
-    "head": (_is_number_pair, "a layer and a head, from 0"),
-    "heads": (_is_list_of(_is_number_pair), "a list of heads, each a layer and a head"),
-    "tokens": (_is_list_of(_is_number), "a list of numbers of tokens, from 0"),
-    "segments": (
-        _is_list_of(lambda value: value in SEGMENT_PAIRS),
-        f"a list of {', '.join(SEGMENT_PAIRS)}",
-    ),
-    "classic": (_is_classic, "a threshold, a decay and a carry"),
-}
-
-
-def _check_field(name: str, value: Any) -> None:
-    """Raise BadParameter for a value that a field of the view state cannot have."""
-    if name in _CHOICES:
-        known = _CHOICES[name]
-        if value not in known:
-            near = suggest_name(str(value), list(known))
-            raise BadParameter(f"{name} must be one of {', '.join(known)}. Got {value!r}.{near}")
-        return
-    fits, description = _FIELD_CHECKS[name]
-    optional = DEFAULT_STATE[name] is None
-    if not (fits(value) or (optional and value is None)):
-        raise BadParameter(f"{name} must be {description}{', or None' * optional}. Got {value!r}.")
 
 
 def update_state(old: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     """Return the view state after a change; raise BadParameter for an unknown field or value."""
-    for name in change:
+    for name, value in change.items():
         if name not in DEFAULT_STATE:
+            known = list(DEFAULT_STATE)
             raise BadParameter(
-                f"The view has no {name!r}.{suggest_name(str(name), list(DEFAULT_STATE))} It has: {', '.join(DEFAULT_STATE)}."
+                f"The view has no {name!r}.{suggest_name(str(name), known)} It has: {', '.join(known)}."
             )
-        _check_field(name, change[name])
+        try:
+            ViewState.model_validate({name: value})
+        except ValidationError:
+            raise _build_state_error(name, value) from None
     return {**DEFAULT_STATE, **old, **change}
+
+
+def _build_state_error(name: str, value: Any) -> BadParameter:
+    field = ViewState.model_fields[name]
+    choices = list(get_args(field.annotation)) if get_origin(field.annotation) is Literal else []
+    if choices:
+        near = suggest_name(str(value), choices)
+        return BadParameter(f"{name} must be one of {', '.join(choices)}. Got {value!r}.{near}")
+    optional = ", or None" * (DEFAULT_STATE[name] is None)
+    return BadParameter(f"{name} must be {field.description}{optional}. Got {value!r}.")

@@ -6,10 +6,10 @@ from typing import Any
 import anywidget
 import traitlets
 
-from whence.app.widget import EMPTY_SELECTION, NotebookSession, describe_error, update_state
+from whence.app.widget import EMPTY_SELECTION, NotebookSession, describe_fault, update_state
 from whence.core.errors import WhenceError
+from whence.explain.page import read_front_end_file
 from whence.methods import method
-from whence.render.html import read_front_end_file
 
 
 class Workbench(anywidget.AnyWidget):
@@ -58,7 +58,7 @@ class Workbench(anywidget.AnyWidget):
             reply = {"tensors": facts} if arrays else {"answer": answer}
             self.send({"id": number, **reply}, [array.tobytes() for array in arrays.values()])
         except BaseException as error:  # otherwise the page would wait for ever
-            self.send({"id": number, "error": describe_error(error)})
+            self.send({"id": number, "error": describe_fault(error)})
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Add static HTML for places without widgets: exported and stored notebooks."""

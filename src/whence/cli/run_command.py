@@ -195,9 +195,6 @@ def run_plan(
     checkpoint: Annotated[
         _OptionalFlag, _option(_EXECUTION_PANEL, "Less memory for more time.", "--checkpoint")
     ] = None,
-    compile: Annotated[
-        _OptionalFlag, _option(_EXECUTION_PANEL, "Compile the model's forward pass.", "--compile")
-    ] = None,
     as_json: options_module.AsJson = False,
 ) -> None:
     """Explain, test and audit a data set; interrupted at any moment, the same command goes on.
@@ -239,7 +236,6 @@ def run_plan(
         "device": device,
         "batch_size": batch_size,
         "checkpoint": checkpoint,
-        "compile": compile,
         "address": address,
         "actors": actors,
         "gpus_per_actor": gpus_per_actor,

@@ -7,10 +7,11 @@ through the entry point group of the same name, with the same decorator.
 
 import pkgutil
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
+from inspect import unwrap
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -49,6 +50,8 @@ class Registry:
     package: str
     required: frozenset[str]
     check: Callable[[Entry], None] = lambda entry: None  # further checks of this kind of entry
+    # Makes what is called of a function and its facts.
+    wrap: Callable[[Callable[..., Any], Mapping[str, Any]], Callable[..., Any]] = lambda fn, _: fn
     unknown: type[WhenceError] = UnknownMethod  # the error class for an unknown name
     _entries: dict[str, Entry] = field(default_factory=dict)
     _complete: bool = False
@@ -63,16 +66,17 @@ class Registry:
             if not (fn.__doc__ or "").strip():
                 raise BadMethod(f"The {self.kind} {name!r} ({where}) needs a docstring.")
             existing = self._entries.get(name)
-            if existing is not None and existing.fn is not fn:
+            if existing is not None and unwrap(existing.fn) is not fn:
                 other = f"{existing.fn.__module__}.{existing.fn.__qualname__}"
                 raise BadMethod(
                     f"The {self.kind} name {name!r} of {where} is taken by {other}; choose another."
                 )
-            entry = Entry(name, fn, MappingProxyType(dict(facts)), read_schema(fn))
+            wrapped: Any = self.wrap(fn, facts)
+            entry = Entry(name, wrapped, MappingProxyType(dict(facts)), read_schema(fn))
             _check_presets(entry, f"The {self.kind} {name!r} ({where})")
             self.check(entry)
             self._entries[name] = entry
-            return fn
+            return wrapped  # type: ignore[no-any-return]
 
         return register
 
@@ -109,6 +113,65 @@ class Registry:
                     f"The plugin {owner!r} ({point.value}) could not be loaded and is skipped: {error}",
                     stacklevel=2,
                 )
+
+
+def resolve_entries(
+    registry: Registry,
+    names: Sequence[str],
+    params: Mapping[str, Any] | None,
+    *,
+    argument: str = "params",
+    from_text: bool = False,
+) -> list[tuple[Entry, dict[str, Any]]]:
+    """Look up entries by name, and check their parameters.
+
+    With several entries, `params` maps an entry's name to its parameters, or names parameters that go to every
+    entry that has them. "preset" picks a named setting; other given values override it.
+    """
+    params = {} if params is None else params
+    if not isinstance(params, Mapping) or not all(isinstance(key, str) for key in params):
+        raise BadParameter(f"{argument} must map names of parameters to values. Got {params!r}.")
+    entries = [registry.get(name) for name in names]
+    own: dict[str, dict[str, Any]] = {entry.name: {} for entry in entries}
+    for key, value in params.items():
+        owner, _, parameter = key.partition(".")
+        if owner in own and isinstance(value, Mapping):
+            own[owner].update(value)
+        elif owner in own and parameter:
+            own[owner][parameter] = value
+        elif len(entries) == 1:
+            own[entries[0].name][key] = value
+        else:
+            for name in _find_takers(registry.kind, entries, key, value):
+                own[name][key] = value
+    return [
+        (
+            entry,
+            resolve_parameters(
+                entry.name,
+                entry.parameters,
+                own[entry.name],
+                presets=entry.presets,
+                from_text=from_text,
+            ),
+        )
+        for entry in entries
+    ]
+
+
+def _find_takers(kind: str, entries: Sequence[Entry], key: str, value: Any) -> list[str]:
+    """Return the names of the entries that have this parameter, or this preset."""
+    what = f"preset {value!r}" if key == PRESET else f"parameter {key!r}"
+    option = value if key == PRESET else key
+    choices = {e.name: list(e.presets if key == PRESET else e.parameters) for e in entries}
+    takers = [name for name, known in choices.items() if option in known]
+    if not takers:
+        has = "; ".join(f"{name}: {', '.join(known) or 'none'}" for name, known in choices.items())
+        near = suggest_name(
+            str(option), sorted({choice for known in choices.values() for choice in known})
+        )
+        raise BadParameter(f"None of the {kind}s has a {what}. They have {has}.{near}")
+    return takers
 
 
 def _check_presets(entry: Entry, where: str) -> None:

@@ -4,8 +4,9 @@ Inputs are grouped by kind and sorted by length, longest first, so that a batch 
 at once and not after an hour.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from whence.core.errors import BadEncoding
+from whence.data.images import ImageFill
 from whence.data.tokens import EncodedInput
 
 
@@ -49,16 +51,32 @@ class Batch:
         own[:, picture.lead + len(picture) :] = False
         return own
 
-    def pad_values(self, parts: Sequence[Tensor]) -> Tensor:
-        """Place each input's token values at its positions, (batch, places, ...); zero elsewhere."""
-        if self._is_unpadded(parts):
+    def select(self, rows: Sequence[int]) -> tuple["Batch", Tensor | slice]:
+        """Return a batch of these rows, and which positions it keeps: no more padding than they need."""
+        items = tuple(self.items[row] for row in rows)
+        chosen = torch.tensor(rows, device=self.device)
+        inputs = {name: values[chosen] for name, values in self.inputs.items()}
+        places: Tensor | slice = slice(None)
+        if not self.has_images:
+            longest = max(len(item) - len(item.answer) for item in items)
+            decoded = max(len(item.answer) for item in items)
+            sources, widths = inputs["input_ids"].shape[1], {"decoder_input_ids": decoded}
+            inputs = {name: own[:, : widths.get(name, longest)] for name, own in inputs.items()}
+            both = (torch.arange(longest), torch.arange(sources, sources + decoded))
+            places = torch.cat(both).to(self.device) if decoded else slice(longest)
+        return Batch(items, inputs, self.real[chosen][:, places]), places
+
+    def pad_values(self, parts: Sequence[Tensor], rows: Sequence[int] | None = None) -> Tensor:
+        """Place token values of each input, or of those in `rows`, (rows, places, ...); zero elsewhere."""
+        if all(len(part) == self.real.shape[1] for part in parts):  # no padding
             return torch.stack([*parts])
-        placed = parts[0].new_zeros((*self.real.shape, *parts[0].shape[1:]))
-        for row, part in enumerate(parts):
+        placed = parts[0].new_zeros((len(parts), self.real.shape[1], *parts[0].shape[1:]))
+        numbers = range(len(self)) if rows is None else rows
+        for values, part, row in zip(placed, parts, numbers, strict=True):
             start = 0
             for place in self._find_token_slices(row):
                 count = place.stop - place.start
-                placed[row, place] = part[start : start + count]
+                values[place] = part[start : start + count]
                 start += count
         return placed
 
@@ -69,10 +87,6 @@ class Batch:
             own = [values[place] for place in self._find_token_slices(row)]
             parts.append(own[0] if len(own) == 1 else torch.cat(own))
         return parts
-
-    def _is_unpadded(self, parts: Sequence[Tensor]) -> bool:
-        """Return whether every position is an input's own."""
-        return all(len(part) == self.real.shape[1] for part in parts)
 
     def _find_token_slices(self, row: int) -> list[slice]:
         """Return the slices of an input's own tokens, without synchronising the device."""
@@ -94,6 +108,16 @@ class BatchRules:
     cells: int  # inputs x longest
     mixed: bool = True  # different lengths may mix: only where padding changes nothing
     anchors: frozenset[int] = frozenset()  # ids that must occur equally often (see LoadedModel)
+    variants: int = 0  # cells of variants that are only run forward; 0: as many as of others
+    alone: bool = (
+        False  # a batch holds one input, whatever its size: others would change the answer
+    )
+
+    @property
+    def for_variants(self) -> "BatchRules":
+        """The rules for variants, of which there are many: as many as fill the cells."""
+        cells = self.variants or self.cells
+        return replace(self, size=1 if self.alone else cells, cells=cells)
 
     def group_key(self, item: EncodedInput) -> Hashable:
         """Return the group of an input; inputs with equal keys may share a batch."""
@@ -104,65 +128,186 @@ class BatchRules:
         return (*sorted(item.features), anchors, *sizes, bool(item.answer), grid, readout)
 
 
+Array = np.ndarray[Any, np.dtype[Any]]
+VariantKey = tuple[Hashable, bytes]
+
+
+@dataclass(frozen=True)
+class Variants:
+    """Variants of some inputs as arrays, a row each: thousands are made and compared without an object for each."""
+
+    items: Sequence[EncodedInput]
+    owners: Array  # (variants,): the number of each one's input
+    lengths: Array  # (variants,): the tokens of each
+    # (variants, tokens): ids, a decoder's after the source's; of images, which patches are hidden
+    changed: Array
+    # by name (variants, tokens, ...), where tokens were deleted; None: those of the input
+    features: dict[str, Array] | None = None
+    fill: ImageFill = "black"  # of hidden patches
+
+    @classmethod
+    def of(cls, items: Sequence[EncodedInput], owners: Sequence[int] | None = None) -> "Variants":
+        """Return each owner (an input's number) unchanged; by default every input."""
+        numbers = np.arange(len(items)) if owners is None else np.array(owners, dtype=np.int64)
+        lengths = np.array([len(item) for item in items])
+        pictures = items[0].picture is not None
+        none = np.zeros((len(items), lengths.max()), dtype=bool)
+        ids = none if pictures else _stack([item.ids for item in items])
+        return cls(items, numbers, lengths[numbers], ids[numbers])
+
+    @property
+    def real(self) -> Array:
+        """Where there are tokens, (variants, tokens)."""
+        return np.arange(self.changed.shape[1]) < self.lengths[:, None]
+
+    def delete(self, gone: Array) -> "Variants":
+        """Return the variants without some of their tokens, (variants, tokens)."""
+        stay = self.real & ~gone
+        order = np.argsort(~stay, axis=1, kind="stable")  # the tokens that stay come first
+        shared = self._shared_features.items()
+        features = {name: values[self.owners[:, None], order] for name, values in shared}
+        changed = np.take_along_axis(self.changed, order, axis=1)
+        return replace(self, lengths=stay.sum(1), changed=changed, features=features)
+
+    def list_kinds(self, policy: BatchRules) -> list[Hashable]:
+        """Return the group of each variant; those of one group may share a batch."""
+        kinds = [policy.group_key(item) for item in self.items]
+        anchors = np.zeros(len(self.owners), dtype=np.int64)
+        if policy.anchors and self.items[0].picture is None:
+            anchors = (np.isin(self.changed, list(policy.anchors)) & self.real).sum(1)
+        sizes = self.lengths * (not policy.mixed)
+        rows = zip(self.owners.tolist(), anchors.tolist(), sizes.tolist(), strict=True)
+        return [(kinds[owner], *counts) for owner, *counts in rows]
+
+    def build_keys(self) -> list[VariantKey]:
+        """Return a key of each variant, equal for two exactly if the model cannot tell them apart."""
+        rests = [_describe_rest(item, item.features) for item in self.items]
+        keys: list[VariantKey] = []
+        sizes = zip(self.owners.tolist(), self.lengths.tolist(), strict=True)
+        for row, (owner, length) in enumerate(sizes):
+            rest = (*rests[owner], self.fill)
+            if self.features is not None:
+                own = {name: values[row, :length] for name, values in self.features.items()}
+                rest = (*_describe_rest(self.items[owner], own), self.fill)
+            keys.append((rest, self.changed[row, :length].tobytes()))
+        return keys
+
+    @cached_property
+    def _shared_features(self) -> dict[str, Array]:
+        """The inputs' features beside the ids, (inputs, tokens, ...)."""
+        names = {name for item in self.items for name in item.features} - {"input_ids"}
+        return {
+            name: _stack([item.features.get(name, ()) for item in self.items]) for name in names
+        }
+
+    def collate(
+        self, rows: Sequence[int], *, pad_id: int | None, device: torch.device, width: int = 0
+    ) -> Batch:
+        """Return variants of one group as a batch, padded on the right to the longest, or to `width`."""
+        chosen = np.array(rows)
+        owners, changed = self.owners[chosen], self.changed[chosen]
+        items = tuple(self.items[owner] for owner in owners.tolist())
+        if items[0].picture is not None:
+            return self._collate_images(items, owners, torch.from_numpy(changed), device)
+        answers = np.array([len(item.answer) for item in items])
+        sources, decoded = self.lengths[chosen] - answers, int(answers.max())
+        real = np.arange(max(width - decoded, int(sources.max()))) < sources[:, None]
+        arrays = {
+            name: _cut(self._take(name, chosen), real, (pad_id or 0) if name == "input_ids" else 0)
+            for name in items[0].features
+        }
+        if decoded:
+            places = np.arange(decoded)
+            own = places < answers[:, None]
+            ids = np.take_along_axis(changed, (sources[:, None] + places) * own, axis=1)
+            arrays["decoder_input_ids"] = np.where(own, ids, pad_id or 0)
+            real = np.concatenate([real, own], axis=1)
+        inputs = {name: torch.from_numpy(values).to(device) for name, values in arrays.items()}
+        return Batch(items, inputs, torch.from_numpy(real).to(device))
+
+    def _take(self, name: str, rows: Array) -> Array:
+        """Return a feature of some variants, (rows, tokens, ...)."""
+        if name == "input_ids":
+            return self.changed[rows]
+        if self.features is not None:
+            return self.features[name][rows]
+        return self._shared_features[name][self.owners[rows]]
+
+    def _collate_images(
+        self, items: tuple[EncodedInput, ...], owners: Array, hidden: Tensor, device: torch.device
+    ) -> Batch:
+        numbers, own = np.unique(owners, return_inverse=True)
+        pictures = [picture for number in numbers if (picture := self.items[number].picture)]
+        first, rows = pictures[0], torch.from_numpy(own).to(device)
+        pixels = torch.stack([one.render_pixels() for one in pictures]).to(device)[rows]
+        if hidden.any():
+            fills = torch.stack([one.build_fill(self.fill) for one in pictures]).to(device)
+            covered = first.spread_over_pixels(hidden[:, : len(first)].to(device))
+            pixels = torch.where(covered[:, None], fills[rows], pixels)
+        real = torch.ones(len(items), first.tokens or len(first), dtype=torch.bool, device=device)
+        return Batch(items, {"pixel_values": pixels}, real)
+
+
+def _stack(rows: Sequence[Sequence[Any]]) -> Array:
+    """Return sequences of numbers, or of boxes, as one array, (rows, longest, ...); zero after their ends."""
+    arrays = [np.array(row, dtype=np.int64) for row in rows]
+    stacked = np.zeros((len(rows), *max(arrays, key=len).shape), dtype=np.int64)
+    for row, values in zip(stacked, arrays, strict=True):
+        row[: len(values)] = values
+    return stacked
+
+
+def _cut(values: Array, real: Array, fill: int) -> Array:
+    """Return values (rows, any width, ...) at the positions that are real, (rows, width, ...)."""
+    missing = max(0, real.shape[1] - values.shape[1])
+    wide = np.pad(values, [(0, 0), (0, missing), *[(0, 0)] * (values.ndim - 2)])
+    inside = real.reshape(*real.shape, *[1] * (values.ndim - 2))
+    return np.where(inside, wide[:, : real.shape[1]], fill)
+
+
+def _describe_rest(item: EncodedInput, features: Mapping[str, Any]) -> tuple[Hashable, ...]:
+    """Return all that a model is given of an input beside its ids, or its hidden patches."""
+    if item.picture is not None:
+        return (item.reading, item.picture.digest, item.picture.blot, item.picture.fill)
+    names = sorted(features.keys() - {"input_ids"})
+    parts = (np.asarray(features[name], dtype=np.int64).tobytes() for name in names)
+    return (item.reading, len(item.answer), *names, *parts)
+
+
 def collate(
     items: Sequence[EncodedInput], *, pad_id: int | None, device: torch.device, width: int = 0
 ) -> Batch:
     """Pad `items` on the right to the longest of them, or to `width` if that is more."""
-    if items[0].picture is not None:
-        return _collate_images(items, device)
-    lengths = [len(item) - len(item.answer) for item in items]
-    width = max(width - max(len(item.answer) for item in items), *lengths)
-    names = list(items[0].features)
+    names = sorted(items[0].features)
     for item in items:
-        if sorted(item.features) != sorted(names):
+        if sorted(item.features) != names:
             raise BadEncoding(
-                f"One input has {sorted(names)}, another {sorted(item.features)}; in one batch all need the same."
+                f"One input has {names}, another {sorted(item.features)}; in one batch all need the same."
             )
-    inputs = {}
-    for name in names:
-        fill = (pad_id or 0) if name == "input_ids" else 0
-        columns = [item.features[name] for item in items]
-        inputs[name] = _pad_rows(columns, width, fill, device)
-    real = _build_length_mask(lengths, width, device)
-    if items[0].answer:
-        answers = [item.answer for item in items]
-        longest = max(map(len, answers))
-        inputs["decoder_input_ids"] = _pad_rows(answers, longest, pad_id or 0, device)
-        real = torch.cat([real, _build_length_mask([*map(len, answers)], longest, device)], dim=1)
-    return Batch(tuple(items), inputs, real)
-
-
-def _pad_rows(rows: Sequence[Sequence[Any]], width: int, fill: int, device: torch.device) -> Tensor:
-    blank = fill if isinstance(rows[0][0], int) else (fill,) * len(rows[0][0])  # a padding box
-    cells = [row if len(row) == width else [*row, *[blank] * (width - len(row))] for row in rows]
-    # numpy converts nested lists faster than torch does.
-    return torch.from_numpy(np.array(cells, dtype=np.int64)).to(device)
-
-
-def _build_length_mask(lengths: Sequence[int], width: int, device: torch.device) -> Tensor:
-    return torch.arange(width, device=device) < torch.tensor(lengths, device=device)[:, None]
-
-
-def _collate_images(items: Sequence[EncodedInput], device: torch.device) -> Batch:
-    pictures = [item.picture for item in items if item.picture is not None]
-    pixels = torch.stack([picture.render_pixels() for picture in pictures]).to(device)
-    places = pictures[0].tokens or len(pictures[0])
-    real = torch.ones(len(items), places, dtype=torch.bool, device=device)
-    return Batch(tuple(items), {"pixel_values": pixels}, real)
+    rows = range(len(items))
+    return Variants.of(items).collate(rows, pad_id=pad_id, device=device, width=width)
 
 
 def plan_batches(items: Sequence[EncodedInput], policy: BatchRules) -> Iterator[list[int]]:
-    """Yield the indices of `items` in batches of one group and similar length.
+    """Yield the indices of `items` in batches of one group and similar length, longest first."""
+    kinds = [policy.group_key(item) for item in items]
+    return plan_rows(kinds, [len(item) for item in items], policy)
+
+
+def plan_rows(
+    kinds: Sequence[Hashable], lengths: Sequence[int], policy: BatchRules
+) -> Iterator[list[int]]:
+    """Yield the numbers of rows in batches of one kind and similar length.
 
     Longest first, so that a batch too large for the memory shows at once and not after an hour.
     """
-    kinds = [policy.group_key(item) for item in items]
-    order = sorted(range(len(items)), key=lambda i: (str(kinds[i]), -len(items[i]), i))
+    names = {kind: str(kind) for kind in set(kinds)}
+    order = sorted(range(len(kinds)), key=lambda i: (names[kinds[i]], -lengths[i], i))
     current: list[int] = []
     for i in order:
         if current:
-            longest = len(items[current[0]])
-            full = len(current) >= policy.size or (len(current) + 1) * longest > policy.cells
+            cells = (len(current) + 1) * lengths[current[0]]
+            full = len(current) >= policy.size or cells > policy.cells
             if full or kinds[i] != kinds[current[0]]:
                 yield current
                 current = []

@@ -8,7 +8,7 @@ wide as a patch.
 """
 
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -287,7 +287,6 @@ class EncodedImage:
     black: tuple[float, ...]  # normalised black, by channel
     shown: np.ndarray[Any, np.dtype[np.uint8]]  # (height, width, 3), for display
     name: str | None = None
-    hidden: frozenset[int] = frozenset()  # removed patches
     blot: bytes | None = None  # bit mask of covered pixels, row by row
     fill: ImageFill = "black"
     _fills: dict[ImageFill, Tensor] = field(default_factory=dict, repr=False)
@@ -311,15 +310,14 @@ class EncodedImage:
         _, height, width = self.pixels.shape
         return height // self.grid[0], width // self.grid[1]
 
-    def without(self, patches: Collection[int], fill: ImageFill) -> "EncodedImage":
-        """Return the image with some patches removed."""
-        return self._with_changes(hidden=frozenset(patches), fill=fill)
-
     def without_pixels(
         self, pixels: np.ndarray[Any, np.dtype[np.bool_]], fill: ImageFill
     ) -> "EncodedImage":
         """Return the image with the pixels of a mask (height, width) removed, across patches."""
-        return self._with_changes(blot=np.packbits(pixels).tobytes(), fill=fill)
+        image = replace(self, blot=np.packbits(pixels).tobytes(), fill=fill)
+        # The pixels are the same, and hashing thousands of variants would be slow.
+        image.__dict__["digest"] = self.digest
+        return image
 
     def with_noise(self, radius: float, seed: int) -> "EncodedImage":
         """Return the image with each patch moved in a random direction, by `radius` times its norm."""
@@ -332,30 +330,20 @@ class EncodedImage:
             self, pixels=join_patches(noisy, self.grid, (channels, height, width)), _fills={}
         )
 
-    def _with_changes(self, **changes: Any) -> "EncodedImage":
-        image = replace(self, **changes)
-        # The pixels are the same, and hashing thousands of variants would be slow.
-        image.__dict__["digest"] = self.digest
-        return image
-
     def render_pixels(self) -> Tensor:
-        """Return the pixels, with the fill in place of removed patches or pixels."""
-        if self.blot is not None:
-            size = self.pixels.shape[1:]
-            bits = np.unpackbits(np.frombuffer(self.blot, np.uint8), count=size.numel())
-            covered = torch.from_numpy(bits).reshape(size).bool()
-            return torch.where(covered, self.build_fill(self.fill), self.pixels)
-        if not self.hidden:
+        """Return the pixels, with the fill in place of covered ones."""
+        if self.blot is None:
             return self.pixels
-        gone = torch.zeros(len(self), dtype=torch.bool)
-        gone[list(self.hidden)] = True
-        return torch.where(self.spread_over_pixels(gone), self.build_fill(self.fill), self.pixels)
+        size = self.pixels.shape[1:]
+        bits = np.unpackbits(np.frombuffer(self.blot, np.uint8), count=size.numel())
+        covered = torch.from_numpy(bits).reshape(size).bool()
+        return torch.where(covered, self.build_fill(self.fill), self.pixels)
 
     def spread_over_pixels(self, patches: Tensor) -> Tensor:
-        """Spread one value for each patch over its pixels, (height, width)."""
+        """Spread one value for each patch over its pixels, (..., height, width)."""
         down, across = self.patch
-        rows = patches.reshape(self.grid).repeat_interleave(down, 0)
-        return rows.repeat_interleave(across, 1)
+        rows = patches.reshape(*patches.shape[:-1], *self.grid).repeat_interleave(down, -2)
+        return rows.repeat_interleave(across, -1)
 
     def build_fill(self, fill: ImageFill) -> Tensor:
         """Return the pixels that replace removed ones."""

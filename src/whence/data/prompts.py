@@ -116,13 +116,13 @@ def truncate_prompt(item: EncodedInput, longest: int | None) -> EncodedInput:
         features={name: tuple(values[i] for i in rest) for name, values in item.features.items()},
         tokens=tuple(item.tokens[i] for i in rest),
         words=tuple(word for word in words if word.tokens),
-        source=replace(item.source, dropped=item.source.dropped + excess),
+        source=InputText(item.source.text, item.source.pair, item.source.dropped + excess),
     )
 
 
 def strip_closing_tokens(item: EncodedInput) -> EncodedInput:
     """Return a prompt without the closing special tokens: the model is to continue it."""
-    if item.source.text is None or not item.tokens:
+    if item.source.text is None or not item.tokens or not item.tokens[-1].special:
         return item
     last = max(i for i, token in enumerate(item.tokens) if not token.special) + 1
     features = {name: values[:last] for name, values in item.features.items()}

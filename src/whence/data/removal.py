@@ -9,13 +9,14 @@ the sizes.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from math import comb
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
 from whence.core.errors import BadParameter
+from whence.data.batches import Variants
 from whence.data.images import IMAGE_FILLS, ImageFill
 from whence.data.readout import TokenReadout
 from whence.data.tokens import EncodedInput
@@ -144,49 +145,63 @@ def resolve_removal(
     return how
 
 
-def remove_tokens(
-    item: EncodedInput, places: Collection[int], how: Removal, fillers: Mapping[str, int]
+def delete_tokens(
+    item: EncodedInput, places: Collection[int], fillers: Mapping[str, int]
 ) -> EncodedInput:
-    """Return `item` with the tokens at `places` removed; for "draw", with masks to be filled."""
+    """Return a text without the tokens at `places`; its readout moves with those that stay."""
     gone = frozenset(places) - find_queried_mask(item, fillers)
-    if item.picture is not None:
-        picture = item.picture.without(gone, cast(ImageFill, how))
-        return replace(item, picture=picture, tokens=(), words=())
     sources = len(item) - len(item.answer)
-    reading, answer = item.reading, item.answer
-    if how == "delete":
-        if gone.issuperset(range(sources)):
-            others = [name for name in list_removals(fillers) if name != "delete"]
-            instead = f"Possible instead: {', '.join(others)}." if others else "Give a longer text."
-            raise BadParameter(
-                f"remove='delete' would leave nothing of an input of {len(item)} token(s). {instead}"
-            )
-        stay = [place for place in range(sources) if place not in gone]
-        features = {
-            name: tuple(values[place] for place in stay) for name, values in item.features.items()
-        }
-        answer_places = [place for place in range(sources, len(item)) if place not in gone]
-        answer = tuple(answer[place - sources] for place in answer_places)
-        if answer != item.answer and answer_places[:1] != [sources]:
-            raise BadParameter(
-                "remove='delete' would delete the token with which the decoder starts. Use mask, pad or unk."
-            )
-        if reading is not None:
-            # With a decoder, positions of a readout count its tokens.
-            read = [place - sources for place in answer_places] if answer else stay
-            length = len(item.answer) or sources
-            reading = reading.at([_remap_position(place, read, length) for place in reading.places])
-    else:
-        ids = list(item.ids)  # much faster for a long text than a test of every position
-        for place in gone:
-            ids[place] = fillers[how]
-        filled = tuple(ids)
-        features = {**item.features, "input_ids": filled[:sources]}
-        answer = filled[sources:]
+    stay = [place for place in range(sources) if place not in gone]
+    if not stay:
+        others = [name for name in list_removals(fillers) if name != "delete"]
+        instead = f"Possible instead: {', '.join(others)}." if others else "Give a longer text."
+        raise BadParameter(
+            f"remove='delete' would leave nothing of an input of {len(item)} token(s). {instead}"
+        )
+    answer_places = [place for place in range(sources, len(item)) if place not in gone]
+    if len(answer_places) < len(item.answer) and answer_places[:1] != [sources]:
+        raise BadParameter(
+            "remove='delete' would delete the token with which the decoder starts. Use mask, pad or unk."
+        )
+    reading, answer = item.reading, tuple(item.ids[place] for place in answer_places)
+    if reading is not None:
+        # With a decoder, positions of a readout count its tokens.
+        read = [place - sources for place in answer_places] if answer else stay
+        length = len(item.answer) or sources
+        reading = reading.at([_remap_position(place, read, length) for place in reading.places])
+    features = {name: tuple(own[place] for place in stay) for name, own in item.features.items()}
     # The result is for the model only: tokens and words would no longer match.
     return EncodedInput(
         features, (), (), item.source, answer=answer, reading=reading, labels=item.labels
     )
+
+
+def remove_sets(
+    items: Sequence[EncodedInput],
+    owners: Sequence[int],
+    sets: Sequence[Collection[int]],
+    how: Removal,
+    fillers: Mapping[str, int],
+) -> Variants:
+    """Return variants of inputs: of each owner (an input's number) without one set of its tokens."""
+    reads = any(item.answer or (item.reading and item.reading.places) for item in items)
+    if how == "delete" and reads:  # the readout of each variant is at other positions
+        pairs = zip(owners, sets, strict=True)
+        return Variants.of([delete_tokens(items[row], places, fillers) for row, places in pairs])
+    whole = Variants.of(items, owners)
+    gone = np.zeros(whole.changed.shape, dtype=bool)
+    rows = np.repeat(np.arange(len(sets)), [len(places) for places in sets])
+    gone[rows, np.fromiter(chain.from_iterable(sets), np.int64, len(rows))] = True
+    for row, item in enumerate(items):
+        for place in find_queried_mask(item, fillers):
+            gone[whole.owners == row, place] = False
+    if items[0].picture is not None:
+        return replace(whole, changed=gone, fill=cast(ImageFill, how))
+    if how != "delete":
+        return replace(whole, changed=np.where(gone, fillers[how], whole.changed))
+    for row in (gone.sum(1) >= whole.lengths).nonzero()[0]:
+        delete_tokens(items[owners[row]], sets[row], fillers)  # raises the error
+    return whole.delete(gone)
 
 
 def find_queried_mask(item: EncodedInput, fillers: Mapping[str, int]) -> frozenset[int]:

@@ -9,10 +9,10 @@ tokenizer pairs them.
 """
 
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 from operator import index
 from typing import Any, Literal
@@ -27,6 +27,7 @@ from whence.core.errors import (
     is_failure,
     shorten_quote,
 )
+from whence.core.lazy import LazyTuple
 from whence.core.types import InputText, Token, Word
 from whence.data.images import EncodedImage
 from whence.data.readout import Readout, SpanReadout
@@ -98,8 +99,8 @@ class EncodedInput:
 
     # input_ids, attention_mask, token_type_ids, ...: a number for each token; for bbox a box
     features: Mapping[str, tuple[Any, ...]]
-    tokens: tuple[Token, ...]
-    words: tuple[Word, ...]
+    tokens: Sequence[Token]  # a LazyTuple, like the words, where nobody may look at them
+    words: Sequence[Word]
     source: InputText
     picture: EncodedImage | None = (
         None  # with a picture there are no features, and the tokens are its patches
@@ -107,16 +108,15 @@ class EncodedInput:
     answer: tuple[int, ...] = ()  # ids of the decoder's input, after the others
     reading: Readout | None = None  # None: the model gives one row of logits
     labels: tuple[str, ...] | None = None  # None: the outputs are the model's labels
-    warnings: tuple[
-        tuple[str, str], ...
-    ] = ()  # warnings about the input: a code and a sentence each
+    warnings: Sequence[tuple[str, str]] = ()  # about the input: a code and a sentence each
 
     @property
     def ids(self) -> tuple[int, ...]:
         """The token ids; negative numbers for an image's patches."""
         if self.picture is not None:
             return self.picture.ids
-        return self.features["input_ids"] + self.answer
+        ids = self.features["input_ids"]
+        return ids + self.answer if self.answer else ids
 
     @property
     def key(self) -> tuple[int, ...]:
@@ -143,7 +143,9 @@ class EncodedInput:
         return tuple(len(self) - length + place % length for place in places)
 
     def __len__(self) -> int:
-        return len(self.ids)
+        if self.picture is not None:
+            return len(self.picture)
+        return len(self.features["input_ids"]) + len(self.answer)
 
 
 def encode(
@@ -176,9 +178,9 @@ def encode(
         )
     if encoded is None:
         encoded = _run_tokenizer(tokenizer, text, pair, None, special, decoder=decoder)
-    tokens = _build_tokens(encoded, tokenizer, text, pair)
-    repeats = _find_repeated_specials(tokens, text, goes_on) if special else RepeatedSpecials()
-    length, dropped = len(tokens) - len(repeats), 0
+    located = _locate_tokens(encoded, tokenizer, text, pair)
+    repeats = _find_repeated_specials(located, text, goes_on) if special else RepeatedSpecials()
+    length, dropped = len(located.ids) - len(repeats), 0
     if max_length is not None and length > max_length:
         if not truncate:
             limit = limit or f"the model takes at most {max_length}"
@@ -187,39 +189,44 @@ def encode(
                 "Shorten it, or let whence cut it: truncate=True, --truncate."
             )
         if pair is not None and cut != "longest_first":
-            _check_truncation(tokens, cut, length - max_length)
+            _check_truncation(located.build(), cut, length - max_length)
         most = max_length + len(repeats.first)
         if pair is None or "offset_mapping" not in encoded:
             encoded = _run_tokenizer(tokenizer, text, pair, most, special, cut)
-            tokens = _build_tokens(encoded, tokenizer, text, pair)
+            located = _locate_tokens(encoded, tokenizer, text, pair)
         else:
             side = str(getattr(tokenizer, "truncation_side", "right"))
-            span, pair_span = fits = compute_pair_ranges(tokens, (text, pair), most, side)
+            span, pair_span = compute_pair_ranges(located.build(), (text, pair), most, side)
             first, second = text[span.start : span.stop], pair[pair_span.start : pair_span.stop]
             encoded = _run_tokenizer(tokenizer, first, second, most, special, cut)
-            tokens = shift_tokens(_build_tokens(encoded, tokenizer, first, second), fits)
-        repeats = _find_repeated_specials(tokens, text, goes_on) if special else repeats
-        dropped = length - (len(tokens) - len(repeats))
-    places = [place for place in range(len(tokens)) if place not in repeats]
+            located = _locate_tokens(encoded, tokenizer, first, second)
+            located = located.shift(text, pair, (span.start, pair_span.start))
+        repeats = _find_repeated_specials(located, text, goes_on) if special else repeats
+        dropped = length - (len(located.ids) - len(repeats))
     features = {
-        name: tuple(int(encoded[name][place]) for place in places)
+        name: tuple(map(int, encoded[name]))
         for name in encoded
         if name not in {"offset_mapping", "special_tokens_mask"}
     }
-    warnings = repeats.build_warnings(tokens)
-    tokens = [tokens[place] for place in places]
-    if all(token.special for token in tokens):
+    warnings: Sequence[tuple[str, str]] = ()
+    if len(repeats):
+        warnings = repeats.build_warnings(located.build())
+        places = [place for place in range(len(located.ids)) if place not in repeats]
+        features = {name: tuple(values[i] for i in places) for name, values in features.items()}
+        located = located.select(places)
+    if all(owner is None for owner in located.owners):
         raise EmptyText(
             f"The tokenizer makes nothing of {shorten_quote(text)!r}: only special tokens are left. Give other text."
         )
-    words = [
-        word
-        for segment, part in enumerate((text, pair))
-        if part is not None
-        for word in split_words(part, segment, _select_content(tokens, segment))
-    ]
-    source = InputText(text, pair, dropped)
-    return EncodedInput(features, tuple(tokens), tuple(words), source, warnings=warnings)
+    tokens = LazyTuple(located.build)
+    words = LazyTuple(partial(_split_input_words, tokens, text, pair))
+    return EncodedInput(features, tokens, words, InputText(text, pair, dropped), warnings=warnings)
+
+
+def _split_input_words(tokens: Sequence[Token], text: str, pair: str | None) -> Iterator[Word]:
+    for segment, part in enumerate((text, pair)):
+        if part is not None:
+            yield from split_words(part, segment, _select_content(tokens, segment))
 
 
 @dataclass(frozen=True)
@@ -252,14 +259,18 @@ class RepeatedSpecials:
         return (("special-twice", message),) if clauses else ()
 
 
-def _find_repeated_specials(tokens: Sequence[Token], text: str, goes_on: bool) -> RepeatedSpecials:
+def _find_repeated_specials(located: "LocatedTokens", text: str, goes_on: bool) -> RepeatedSpecials:
     """Return the tokens of the text that repeat the special tokens around it."""
-    own = [place for place, token in enumerate(tokens) if not token.special]
+    own = [place for place, owner in enumerate(located.owners) if owner is not None]
     if not own:
         return RepeatedSpecials()
-    start, end, ids = own[0], own[-1] + 1, [token.id for token in tokens]
+    start, end, ids = own[0], own[-1] + 1, located.ids
     half = start // 2
-    if half and ids[:half] == ids[half:start] and text.lstrip().startswith(tokens[half].text):
+    if (
+        half
+        and ids[:half] == ids[half:start]
+        and text.lstrip().startswith(_find_piece(located.tokenizer, ids[half]))
+    ):
         # Without offsets, added and repeated special tokens both come before the known text.
         start = half
     # The longest repetition of the added tokens.
@@ -375,33 +386,68 @@ def wrap_tokenizer_errors(text: Any) -> Iterator[None]:
         ) from error
 
 
-def _build_tokens(encoded: Any, tokenizer: Any, text: str, pair: str | None) -> list[Token]:
-    ids = list(encoded["input_ids"])
+@dataclass(frozen=True)
+class LocatedTokens:
+    """The ids of a text's tokens and their places in it, from which the tokens are built when needed."""
+
+    tokenizer: Any
+    texts: tuple[str, str | None]
+    ids: list[int]
+    owners: Sequence[int | None]  # 0 the text, 1 the second text; None: a special token
+    spans: Sequence[tuple[int, int]]
+
+    def build(self) -> list[Token]:
+        """Return the tokens, without the white space that some tokenizers include."""
+        tokens: list[Token] = []
+        segment = 0
+        for identity, owner, (start, end) in zip(self.ids, self.owners, self.spans, strict=True):
+            if owner is None:
+                piece = _find_piece(self.tokenizer, identity)
+                tokens.append(Token(piece, None, None, segment, True, identity))
+                continue
+            segment = owner
+            source = self.texts[owner] or ""
+            own = source[start:end]
+            if own != own.strip():
+                start, end = trim_span(source, start, end)
+                own = source[start:end]
+            tokens.append(Token(own, start, end, segment, False, identity))
+        return tokens
+
+    def select(self, places: Sequence[int]) -> "LocatedTokens":
+        """Return the tokens at these places."""
+        return replace(
+            self,
+            ids=[self.ids[place] for place in places],
+            owners=[self.owners[place] for place in places],
+            spans=[self.spans[place] for place in places],
+        )
+
+    def shift(self, text: str, pair: str, by: tuple[int, int]) -> "LocatedTokens":
+        """Return tokens of parts of two texts with their places in the whole texts."""
+        spans = [
+            span if owner is None else (span[0] + by[owner], span[1] + by[owner])
+            for owner, span in zip(self.owners, self.spans, strict=True)
+        ]
+        return replace(self, texts=(text, pair), spans=spans)
+
+
+def _locate_tokens(encoded: Any, tokenizer: Any, text: str, pair: str | None) -> LocatedTokens:
+    """Return where the tokens stand in their texts; refuse places outside of these."""
+    ids = [*map(int, encoded["input_ids"])]
     if "offset_mapping" in encoded:
         owners, spans = encoded.sequence_ids(0), encoded["offset_mapping"]
     else:
         pieces = tokenizer.convert_ids_to_tokens(ids)
         owners, spans = align_pieces(tokenizer, ids, pieces, text, pair)
-    tokens: list[Token] = []
-    segment = 0
+    lengths = (len(text), -1 if pair is None else len(pair))
     for identity, owner, (start, end) in zip(ids, owners, spans, strict=True):
-        if owner is None:
-            piece = _find_piece(tokenizer, identity)
-            tokens.append(Token(piece, None, None, segment, True, int(identity)))
-            continue
-        segment = int(owner)
-        source = text if segment == 0 else pair
-        if source is None or not 0 <= start <= end <= len(source):
+        if owner is not None and not 0 <= start <= end <= lengths[owner]:
             raise BadTokenizer(
                 f"The tokenizer places {_find_piece(tokenizer, identity)!r} at {start}:{end}, outside of its text. "
                 "Give the tokenizer that belongs to the model."
             )
-        own = source[start:end]
-        if own != own.strip():
-            start, end = trim_span(source, start, end)
-            own = source[start:end]
-        tokens.append(Token(own, start, end, segment, False, int(identity)))
-    return tokens
+    return LocatedTokens(tokenizer, (text, pair), ids, owners, spans)
 
 
 def _find_piece(tokenizer: Any, identity: int) -> str:
@@ -507,11 +553,13 @@ def _from_row(
         )
     # Padding is a run of masked padding tokens at an end. A masked token within the text is not padding:
     # the model still computes it, and its score is given.
-    padding = [m == 0 and (not pad_ids or i in pad_ids) for i, m in zip(ids, mask, strict=True)]
-    if all(padding):
-        raise EmptyText("The encoded input is all padding. Give at least one token.")
-    first = padding.index(False)
-    last = len(padding) - padding[::-1].index(False)
+    first, last = 0, len(ids)
+    if 0 in mask:
+        padding = [m == 0 and (not pad_ids or i in pad_ids) for i, m in zip(ids, mask, strict=True)]
+        if all(padding):
+            raise EmptyText("The encoded input is all padding. Give at least one token.")
+        first = padding.index(False)
+        last = len(padding) - padding[::-1].index(False)
     features = {name: tuple(values[first:last]) for name, values in row.items()}
     if max_length is not None and last - first > max_length:
         raise TooLong(
@@ -546,7 +594,42 @@ def _recover_encoding(
 
 
 def _build_encoded_input(features: dict[str, tuple[int, ...]], tokenizer: Any) -> EncodedInput:
-    """Build an input from features: with the decoded text if it gives the same ids, else with pieces."""
+    """Build an input from features; its text, tokens and words are recovered when they are needed."""
+    recovered = LazyTuple(lambda: (_recover_input(features, tokenizer),))
+    return EncodedInput(
+        features,
+        LazyTuple(lambda: recovered[0].tokens),
+        LazyTuple(lambda: recovered[0].words),
+        InputText(None) if tokenizer is None else RecoveredText(lambda: recovered[0].source),
+        warnings=() if tokenizer is None else LazyTuple(lambda: recovered[0].warnings),
+    )
+
+
+class RecoveredText(InputText):
+    """The text of an input that came encoded, decoded when it is needed."""
+
+    __slots__ = ("recover",)
+    recover: Callable[[], InputText]
+
+    def __init__(self, recover: Callable[[], InputText]) -> None:
+        object.__setattr__(self, "recover", recover)
+
+    text = property(lambda self: self.recover().text)
+    pair = property(lambda self: self.recover().pair)
+    dropped = property(lambda self: self.recover().dropped)
+
+    def __eq__(self, other: object) -> bool:
+        return self.recover() == (other.recover() if isinstance(other, RecoveredText) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.recover())
+
+    def __reduce__(self) -> Any:
+        return InputText, (self.text, self.pair, self.dropped)
+
+
+def _recover_input(features: dict[str, tuple[int, ...]], tokenizer: Any) -> EncodedInput:
+    """Return the input with the decoded text if it gives the same ids, else with pieces."""
     ids = features["input_ids"]
     special = [False] * len(ids)
     pieces = [str(i) for i in ids]
@@ -554,7 +637,7 @@ def _build_encoded_input(features: dict[str, tuple[int, ...]], tokenizer: Any) -
         special = flag_framing_tokens(tokenizer, ids)
         encoding = _recover_encoding(ids, special, tokenizer)
         if encoding is not None:
-            return replace(encoding, features=features)
+            return encoding
         pieces = tokenizer.convert_ids_to_tokens(list(ids))
     segments = features.get("token_type_ids", (0,) * len(ids))
     tokens = [*map(_build_token, pieces, segments, special, ids)]
@@ -594,11 +677,6 @@ def compute_pair_ranges(
     ]
 
 
-def shift_tokens(tokens: Sequence[Token], fits: Sequence[range]) -> list[Token]:
-    """Return tokens of parts of texts with their offsets in the whole texts."""
-    return [_shift_token(token, fits[token.segment].start) for token in tokens]
-
-
 def _compute_range(own: Sequence[Token], length: int, most: int, side: str) -> range:
     """Return the characters of the first `most` tokens, or of the last if the left side is cut."""
     if len(own) <= most:
@@ -610,9 +688,3 @@ def _compute_range(own: Sequence[Token], length: int, most: int, side: str) -> r
 
 def _select_segment(tokens: Sequence[Token], segment: int) -> list[Token]:
     return [token for token in tokens if token.segment == segment and not token.special]
-
-
-def _shift_token(token: Token, by: int) -> Token:
-    if token.start is None or token.end is None:
-        return token
-    return replace(token, start=token.start + by, end=token.end + by)

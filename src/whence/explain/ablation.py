@@ -4,7 +4,7 @@ Random edges are drawn among those that lead from the decision; others would cha
 A change is small below 0.01 of a probability and 0.04 of a logit (dp = p (1 - p) dy at p = 1/2).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from whence.core.errors import BadParameter
+from whence.core.progress import Progress
 from whence.core.seed import build_generator
 from whence.tracing.alter import EdgeCuts, cut_edges
 from whence.tracing.target import compute_probabilities
@@ -29,7 +30,6 @@ class TargetValue(NamedTuple):
 
 
 Edge = tuple[int, int, int, int]  # layer, head (-1: all of them), source, to
-Progress = Callable[[int, int], None]
 Floats = np.ndarray[Any, np.dtype[np.floating[Any]]]
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 

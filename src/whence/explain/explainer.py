@@ -2,60 +2,79 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, Literal, Unpack
+from itertools import accumulate
+from typing import Any, Literal, TypedDict, Unpack, overload
 
-import numpy as np
 import torch
 
-from whence.core.errors import BadEncoding, EmptyText, NoHead, WhenceError
+from whence.core.errors import BadEncoding, EmptyText, NoHead
+from whence.core.progress import Progress
 from whence.core.types import OutputScale, Prediction
-from whence.data.batches import plan_batches
+from whence.data.batches import collate
 from whence.data.removal import Removal
 from whence.data.words import Granularity
-from whence.explain.batch_explainer import (
+from whence.explain.batch_policy import choose_batch_policy
+from whence.explain.examine import (
     SAMPLE_TEXT,
-    BatchExplainer,
-    Progress,
-    ProgressCounter,
+    DefaultMethods,
     try_methods,
 )
-from whence.explain.batch_policy import MAX_INPUTS, MemoryEstimate
 from whence.explain.explanation import Explanation
+from whence.explain.explanations import Explanations, assemble_explanations
 from whence.explain.generation import Generation, GenerationRequest, generate_explained
-from whence.explain.inputs import can_take_pairs, encode_inputs, warn_about_unknown_tokens
-from whence.explain.inside import PATCHES_NOTE, Inside, open_inside, reopen_inside
-from whence.explain.request import MethodRequest, resolve_methods
-from whence.explain.tasks import (
+from whence.explain.inputs import (
     InputFailureCallback,
+    encode_dataset,
+    encode_inputs,
+    warn_about_unknown_tokens,
+)
+from whence.explain.inside import Inside, open_inside, reopen_inside
+from whence.explain.pipeline import explain_batches
+from whence.explain.request import list_replacements, resolve_methods
+from whence.explain.tasks import (
     TargetedInputs,
     TargetRequest,
     TaskOptions,
-    find_pair_evidence,
-    group_by_target,
-    regroup_explanations,
+    resolve_all_targets,
     resolve_each_target,
     resolve_targets,
 )
-from whence.explain.tasks.zero_shot import can_zero_shot
 from whence.explain.trials import (
     HumanAnnotation,
     MarkFunction,
     Unit,
     assess_trust,
     build_trials,
-    encode_dataset,
-    explain_or_report,
     restore_input,
 )
 from whence.metrics._trial import Trial, TrialStep
 from whence.models.load import load_model, with_infill_model
 from whence.models.model import LoadedModel
-from whence.tracing.forward import compile_forward
 from whence.tracing.out_of_memory import build_retry_batches
 from whence.tracing.target import build_predictions
 from whence.tracing.trace import Trace, run_traced
 from whence.trust.card import Trust
+
+OneText = str | tuple[str, str]
+Texts = list[
+    Any
+]  # several inputs; a list of chat messages alone is one, and gives an `Explanation`
+
+
+class ExplainOptions(TypedDict, total=False):
+    """Options of `Explainer.explain` beside the input and the methods."""
+
+    target: Any
+    params: Mapping[str, Any] | None
+    of: OutputScale
+    truncate: bool
+    batch_size: int | None
+    at: Any
+    answer: Any
+    labels: Sequence[str] | None
+    template: str | None
+    image: Any
+    progress: Progress | None
 
 
 class Explainer:
@@ -63,7 +82,7 @@ class Explainer:
 
     def __init__(self, loaded: LoadedModel) -> None:
         self._loaded = loaded
-        self._maker = BatchExplainer(loaded, self)
+        self.defaults = DefaultMethods(self)
 
     @property
     def loaded(self) -> LoadedModel:
@@ -95,7 +114,7 @@ class Explainer:
 
     def default_method(self, image: Any = None) -> str:
         """Return the name of the default method; with `image`, that for a text compared with an image."""
-        return self._maker.find_default_method(image is not None)
+        return self.defaults.find(image is not None).name
 
     def __repr__(self) -> str:
         loaded = self._loaded
@@ -104,6 +123,22 @@ class Explainer:
             f"{str(loaded.dtype).removeprefix('torch.')} on {loaded.device}>"
         )
 
+    @overload
+    def explain(
+        self, text: OneText, *, method: str | None = None, **options: Unpack[ExplainOptions]
+    ) -> Explanation: ...
+    @overload
+    def explain(
+        self, text: Texts, *, method: Any = None, **options: Unpack[ExplainOptions]
+    ) -> Explanations: ...
+    @overload
+    def explain(
+        self, text: Any, *, method: list[str] | tuple[str, ...], **options: Unpack[ExplainOptions]
+    ) -> Explanations: ...
+    @overload
+    def explain(
+        self, text: Any, *, method: Any = None, **options: Unpack[ExplainOptions]
+    ) -> Explanation | Explanations: ...
     def explain(
         self,
         text: Any,
@@ -113,63 +148,50 @@ class Explainer:
         params: Mapping[str, Any] | None = None,
         of: OutputScale = "logit",
         truncate: bool = False,
-        batch_size: int = MAX_INPUTS,
+        batch_size: int | None = None,
         at: Any = None,
         answer: Any = None,
         labels: Sequence[str] | None = None,
         template: str | None = None,
         image: Any = None,
         progress: Progress | None = None,
-    ) -> Any:
+    ) -> Explanation | Explanations:
         """Explain a text, a pair (a, b), a picture, an encoded mapping, or a list of these.
 
-        One input gives an `Explanation`, a list (or a mapping of several rows) a list. With a list of
-        methods, each of them is a mapping from method name to `Explanation`; the methods share one forward
-        and backward pass where they can.
+        One input by one method gives an `Explanation`; several of either an `Explanations`, a sequence that is also
+        indexed by method. The methods share one forward and backward pass where they can.
 
         `target`: a label, an index, "predicted" (default), "runner-up", or a contrast, which is a tuple: ("positive",
         "negative"). A list of targets is one for each input.
         `of`: explain the "logit" (default) or the "probability".
         `truncate`: cut inputs that are too long instead of refusing them.
+        `batch_size`: inputs at a time, at most; by default what suits the device.
         `progress`: called with (units done, units in all).
 
         Further options depend on the model: `at` says which token, word or mask (taggers explain every
-        entity without it, and return a list), `answer` what a language model might go on with, `labels` what to
-        choose from (zero-shot classification, in the sentence `template`; pictures against texts), `image` the
-        picture that a text is held against.
+        entity without it, and return an `Explanations`), `answer` what a language model might go on with, `labels`
+        what to choose from (zero-shot classification, in the sentence `template`; pictures against texts), `image`
+        the picture that a text is held against.
         """
         about = TargetRequest(target, of, truncate, at, answer, labels, template, image)
-        return explain_inputs(
-            self._maker,
-            text,
-            about,
-            method=method,
-            params=params,
-            batch_size=batch_size,
-            progress=progress,
+        self._loaded.check_head()
+        names = self.default_method(image) if method is None else method
+        requests = resolve_methods(names, params, list_replacements(self._loaded, image))
+        items, single = encode_inputs(text, self._loaded, truncate=truncate, reads=about.has_image)
+        warn_about_unknown_tokens(items, self._loaded)
+        parts = resolve_all_targets(self._loaded, items, about)
+        results: dict[int, dict[str, Explanation]] = {}
+        for batch in explain_batches(
+            self, number_items(parts), requests, size=batch_size, progress=progress
+        ):
+            results |= zip(batch.numbers, batch.results, strict=True)
+        return assemble_explanations(
+            parts,
+            [results[number] for number in range(len(results))],
+            requests,
+            single=single,
+            several_methods=not isinstance(names, str),
         )
-
-    def estimate(
-        self,
-        text: Any,
-        *,
-        method: str | Sequence[str] | None = None,
-        params: Mapping[str, Any] | None = None,
-        truncate: bool = False,
-        batch_size: int = MAX_INPUTS,
-    ) -> MemoryEstimate | None:
-        """Estimate the memory that explaining one input or several takes at its peak, beside the model's weights.
-
-        It is measured on short inputs; `explain` does the same where memory may be scarce, to size its batches.
-        None where it cannot be measured.
-        """
-        requests = resolve_methods(
-            self._maker.find_default_method(True) if method is None else method,
-            params,
-            self.fillers,
-        )
-        items, _ = encode_inputs(text, self._loaded, truncate=truncate)
-        return self._maker.sharing.estimate(items, batch_size, requests)
 
     def trials(
         self,
@@ -187,7 +209,7 @@ class Explainer:
         seed: int = 0,
         failed: InputFailureCallback | None = None,
         parts: Sequence[TrialStep] = (),
-        batch_size: int = MAX_INPUTS,
+        batch_size: int | None = None,
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, Trial, dict[str, Explanation]]]:
         """Explain a list of inputs; yield the number, the `Trial` and the explanations of each.
@@ -200,7 +222,7 @@ class Explainer:
         inputs of a batch together, before the first trial is yielded.
         """
         yield from build_trials(
-            self._maker,
+            self,
             texts,
             TargetRequest(target, of, truncate),
             method=method,
@@ -225,22 +247,30 @@ class Explainer:
         params: Mapping[str, Any] | None = None,
         target: Any = None,
         truncate: bool = False,
-        batch_size: int = MAX_INPUTS,
+        words: bool = False,
+        batch_size: int | None = None,
+        progress: Progress | None = None,
     ) -> Iterator[tuple[int, dict[str, Explanation]]]:
         """Explain a list of inputs without tests; yield the number and the explanations of each.
 
         One target of each input is explained. Failures are reported to `failed`, with the input's number and the
-        method, and the rest goes on.
+        method, and the rest goes on. With `words`, methods that can measure whole words do.
         """
-        yield from explain_each_input(
-            self._maker,
-            texts,
-            TargetRequest(target, "logit", truncate),
-            method=method,
-            params=params,
+        self._loaded.check_head()
+        requests = resolve_methods(method, params, self._loaded.fillers)
+        inputs = encode_dataset(texts, self._loaded, truncate, failed)
+        warn_about_unknown_tokens(inputs.items, self._loaded)
+        about = TargetRequest(target, "logit", truncate)
+        for batch in explain_batches(
+            self,
+            list(resolve_each_target(self._loaded, inputs, about, failed)),
+            requests,
+            size=batch_size,
+            progress=progress,
             failed=failed,
-            batch_size=batch_size,
-        )
+            words=words,
+        ):
+            yield from (pair for pair in zip(batch.numbers, batch.results, strict=True) if pair[1])
 
     def trust(
         self,
@@ -270,7 +300,7 @@ class Explainer:
         The options `about` the input are those of `explain`: at, answer, labels, template, image.
         """
         return assess_trust(
-            self._maker,
+            self,
             what,
             TargetRequest(target, of, truncate, **about),
             method=method,
@@ -287,7 +317,17 @@ class Explainer:
 
         The options `about` the input are those of `explain`: at, answer, labels, template, image.
         """
-        return predict_inputs(self._maker, text, TargetRequest(truncate=truncate, **about))
+        self._loaded.check_head()
+        request, loaded = TargetRequest(truncate=truncate, **about), self._loaded
+        items, single = encode_inputs(text, loaded, truncate=truncate, reads=request.has_image)
+        parts = resolve_all_targets(loaded, items, request)
+        by_input: dict[int, Any] = {}
+        for rows, targeted in parts:
+            predictions = _predict_targets(loaded, targeted)
+            if targeted.owners is not None:  # one for each entity, or answer
+                return predictions
+            by_input |= zip(rows, predictions, strict=True)
+        return by_input[0] if single else [by_input[row] for row in sorted(by_input)]
 
     def trace(
         self,
@@ -303,7 +343,7 @@ class Explainer:
 
         All inputs go into one batch. The options `about` them are those of `explain`.
         """
-        self._maker.require_head()
+        self._loaded.check_head()
         request = TargetRequest(target, of, truncate, **about)
         items, _ = encode_inputs(text, self._loaded, truncate=truncate, reads=request.has_image)
         if not items:
@@ -312,15 +352,14 @@ class Explainer:
             )
         targeted = resolve_targets(self._loaded, items, request)
         items = targeted.items
-        policy = self._maker.sharing.policy(items, len(items))
+        policy = choose_batch_policy(self._loaded, items, len(items))
         if policy.size < len(items) or len({policy.group_key(item) for item in items}) > 1:
             raise BadEncoding(
                 f"{type(self.model).__name__} cannot take these {len(items)} inputs in one batch: padding or the "
                 "batch itself would change the answer. Trace them one at a time."
             )
-        return run_traced(
-            self.model, self._maker.collate(items), needs, targeted.spec, self._loaded.task
-        )
+        batch = collate(items, pad_id=self._loaded.pad_id, device=self._loaded.device)
+        return run_traced(self.model, batch, needs, targeted.spec, self._loaded.task)
 
     def inside(
         self,
@@ -337,10 +376,9 @@ class Explainer:
         classification head can be looked into as well, as far as no decision is needed. The options
         `about` the input are those of `explain`.
         """
-        sharing = self._maker.sharing
         if isinstance(text, Explanation):
             return reopen_inside(
-                self._loaded, sharing, restore_input(text, self._loaded), text.original_target
+                self._loaded, restore_input(text, self._loaded), text.original_target
             )
         request = TargetRequest(target, of, truncate, **about)
         items, single = encode_inputs(
@@ -350,7 +388,7 @@ class Explainer:
             raise BadEncoding(
                 f"inside takes one input at a time. Got {len(items)}: call it for each."
             )
-        return open_inside(self._loaded, sharing, items[0], request)
+        return open_inside(self._loaded, items[0], request)
 
     def entities(self, text: Any, *, truncate: bool = False) -> Any:
         """Return the entities of a text, a list of `TaggedEntity`; for a list of texts, a list of these."""
@@ -380,7 +418,7 @@ class Explainer:
         of: OutputScale = "logit",
         contrast: bool = False,
         truncate: bool = False,
-        batch_size: int = MAX_INPUTS,
+        batch_size: int | None = None,
         progress: Progress | None = None,
     ) -> Generation:
         """Generate an answer to a prompt greedily, and explain each of its tokens.
@@ -391,7 +429,7 @@ class Explainer:
         `contrast`: explain each token rather than the likeliest other one.
         """
         return generate_explained(
-            self._maker,
+            self,
             prompt,
             GenerationRequest(tokens, answer, granularity, of, contrast, truncate),
             method=method,
@@ -401,141 +439,27 @@ class Explainer:
         )
 
 
-def explain_inputs(
-    maker: BatchExplainer,
-    inputs: Any,
-    about: TargetRequest,
-    *,
-    method: str | Sequence[str] | None,
-    params: Mapping[str, Any] | None,
-    batch_size: int,
-    progress: Progress | None,
-) -> Any:
-    """Explain one input or several; see `Explainer.explain`."""
-    maker.require_head()
-    method = maker.find_default_method(about.has_image) if method is None else method
-    requests = resolve_methods(method, params, maker.for_modality(about.has_image).fillers)
-    items, single = encode_inputs(
-        inputs, maker.loaded, truncate=about.truncate, reads=about.has_image
-    )
-    warn_about_unknown_tokens(items, maker.loaded)
-    parts = [
-        (rows, resolve_targets(maker.loaded, [items[row] for row in rows], request))
-        for rows, request in group_by_target(about, len(items))
+def number_items(
+    parts: Sequence[tuple[Sequence[int], TargetedInputs]],
+) -> list[tuple[Sequence[int], TargetedInputs]]:
+    """Return the targeted inputs of each part with numbers of their own, counted through."""
+    ends = [*accumulate(len(targeted.items) for _, targeted in parts)]
+    return [
+        (range(end - len(targeted.items), end), targeted)
+        for end, (_, targeted) in zip(ends, parts, strict=True)
     ]
-    tally = ProgressCounter(progress, [item for _, part in parts for item in part.items], requests)
-    facts = maker.build_metadata()
-    by_input: list[Any] = [None] * len(items)
-    for rows, part in parts:
-        results = _explain_batches(
-            maker, part, requests, batch_size=batch_size, facts=facts, tally=tally
-        )
-        explanations: list[Any] = [*results]
-        if part.owners is not None:
-            explanations = regroup_explanations(part, results, requests, method)
-        elif isinstance(method, str):
-            explanations = [by_name[requests[0].name] for by_name in results]
-        for row, explanation in zip(rows, explanations, strict=True):
-            by_input[row] = explanation
-    return by_input[0] if single else by_input
 
 
-def _explain_batches(
-    maker: BatchExplainer,
-    targeted: TargetedInputs,
-    requests: Sequence[MethodRequest],
-    *,
-    batch_size: int,
-    facts: Mapping[str, Any],
-    tally: ProgressCounter,
-) -> list[dict[str, Explanation]]:
-    """Explain inputs that share a target, batch by batch; return the results in input order."""
-    items, sharing = targeted.items, maker.sharing
-    policy = sharing.policy(items, batch_size, asks=not all(r.reads for r in requests))
-    policy = sharing.fit_memory(policy, items, requests)
-    results: list[dict[str, Explanation]] = [{} for _ in items]
-    for chosen in plan_batches(items, policy):
-        explanations = maker.explain(
-            [items[i] for i in chosen],
-            requests,
-            spec=targeted.spec,
-            policy=policy,
-            facts=facts,
-            tally=tally,
-            before=targeted.forwards,
-        )
-        for i, by_name in zip(chosen, explanations, strict=True):
-            results[i] = by_name
-    return results
-
-
-def explain_each_input(
-    maker: BatchExplainer,
-    texts: Any,
-    about: TargetRequest,
-    *,
-    method: str | Sequence[str],
-    params: Mapping[str, Any] | None,
-    failed: InputFailureCallback,
-    batch_size: int,
-) -> Iterator[tuple[int, dict[str, Explanation]]]:
-    """Explain one target of each input and report failures; see `Explainer.explain_each`."""
-    maker.require_head()
-    requests = resolve_methods(method, params, maker.loaded.fillers)
-    inputs = encode_dataset(texts, maker.loaded, about.truncate, failed)
-    if not inputs.items:
-        return
-    warn_about_unknown_tokens(inputs.items, maker.loaded)
-    facts, sharing = maker.build_metadata(), maker.sharing
-    for numbers, targeted in resolve_each_target(maker.loaded, inputs, about, failed):
-        items = targeted.items
-        policy = sharing.policy(items, batch_size, asks=not all(r.reads for r in requests))
-        policy = sharing.fit_memory(policy, items, requests)
-        explain = partial(
-            maker.explain,
-            spec=targeted.spec,
-            policy=policy,
-            facts=facts,
-            tally=ProgressCounter(None, items, requests),
-            before=targeted.forwards,
-            words=False,  # runs store token scores only
-        )
-        for chosen in plan_batches(items, policy):
-            rows, batch = [numbers[i] for i in chosen], [items[i] for i in chosen]
-            results = explain_or_report(explain, batch, rows, requests, failed)
-            yield from ((row, result) for row, result in zip(rows, results, strict=True) if result)
-
-
-def predict_inputs(maker: BatchExplainer, inputs: Any, about: TargetRequest) -> Any:
-    """Return the predictions for one input or several; see `Explainer.predict`."""
-    maker.require_head()
-    loaded = maker.loaded
-    items, single = encode_inputs(inputs, loaded, truncate=about.truncate, reads=about.has_image)
-    parts = group_by_target(about, len(items))
-    if len(parts) > 1:  # the inputs have different targets or answers
-        by_input: list[Any] = [None] * len(items)
-        for rows, request in parts:
-            group = _predict_targets(
-                maker, resolve_targets(loaded, [items[row] for row in rows], request)
-            )
-            for row, prediction in zip(rows, group, strict=True):
-                by_input[row] = prediction
-        return by_input
-    targeted = resolve_targets(loaded, items, about)
-    predictions = _predict_targets(maker, targeted)
-    return predictions[0] if single and targeted.owners is None else predictions
-
-
-def _predict_targets(maker: BatchExplainer, targeted: TargetedInputs) -> list[Prediction | None]:
-    loaded = maker.loaded
+def _predict_targets(loaded: LoadedModel, targeted: TargetedInputs) -> list[Prediction | None]:
     predictions: list[Prediction | None] = [None] * len(targeted.items)
-    policy = maker.sharing.policy(targeted.items)
+    policy = choose_batch_policy(loaded, targeted.items)
     work = build_retry_batches(loaded.model, "predictions", targeted.items, policy)
     for chosen in work:
         with work.retry_halved(chosen):
-            batch = maker.collate([targeted.items[i] for i in chosen])
+            items = [targeted.items[i] for i in chosen]
+            batch = collate(items, pad_id=loaded.pad_id, device=loaded.device)
             trace = run_traced(loaded.model, batch, (), targeted.spec, loaded.task)
-            outputs = build_predictions(trace.logits, loaded.task, loaded.labels, batch.items)
+            outputs = build_predictions(trace.logits.cpu(), loaded.task, loaded.labels, items)
             for i, prediction in zip(chosen, outputs, strict=True):
                 predictions[i] = prediction
     return predictions
@@ -551,7 +475,6 @@ def load(
     revision: str | None = None,
     mlm: Any = None,
     checkpoint: bool = False,
-    compile: bool = False,
 ) -> Explainer:
     """Make an explainer of a built-in model, a folder, a Hub id or a model object.
 
@@ -565,10 +488,6 @@ def load(
 
     `checkpoint` keeps only the input of each block of the model, and runs the block again when its gradient is taken:
     a second forward pass for a fraction of the memory, and the same numbers.
-
-    `compile` lets `torch.compile` take the model's bare forward pass, for methods and tests that run it many times:
-    equal to rounding. The first pass takes a minute or several, again for inputs one at a time; where it cannot be
-    compiled, a warning says why, and it runs as it is. A model object is compiled for every explainer that has it.
     """
     loaded = load_model(
         what,
@@ -579,59 +498,4 @@ def load(
         revision=revision,
     )
     loaded = replace(loaded, checkpoint=checkpoint)
-    if compile:
-        compile_forward(loaded.model)
     return Explainer(loaded if mlm is None else with_infill_model(loaded, mlm))
-
-
-_PROBE_TEXT = "whence looks inside"
-_TWO_TOWERS_NOTE = (
-    "A text and a picture go through a model each, and meet at the end: how information flowed there is not drawn. "
-    "The scores show what of the one speaks for the other."
-)
-_GREY_IMAGE = np.full((32, 32, 3), 128, dtype=np.uint8)
-
-
-def describe_model_options(explainer: "Explainer") -> dict[str, Any]:
-    """Return the facts of a model for a list of models: labels, task, modality, limits."""
-    loaded = explainer.loaded
-    return {
-        "kind": type(loaded.model).__name__,
-        "labels": list(loaded.labels),
-        "task": loaded.task,
-        "modality": loaded.modality,
-        "mask": _get_mask_token(loaded) if loaded.task == "mask" else None,
-        "zero_shot": can_zero_shot(loaded),
-        "method": explainer.default_method(),
-        "draws": loaded.takes_images and loaded.name == "shapes",
-        "pairs": loaded.needs_pair or loaded.task == "answer",
-        "takes_pairs": not loaded.takes_images and can_take_pairs(loaded),
-        "reads_pairs": find_pair_evidence(loaded) is not None,
-        "longest": loaded.max_length,
-        **find_attention_size(explainer),
-    }
-
-
-def find_attention_size(explainer: "Explainer") -> dict[str, Any]:
-    """Return the numbers of layers and heads by a test run, or the reason why there is no attention."""
-    nothing: dict[str, Any] = {"layers": None, "heads": None}
-    loaded = explainer.loaded
-    if loaded.modality == "both":
-        return {**nothing, "attention": _TWO_TOWERS_NOTE}
-    two = loaded.needs_pair or loaded.task == "answer" or find_pair_evidence(loaded) is not None
-    # A tagger is asked about token 1, as it would find no entity in the probe text.
-    at = 1 if loaded.task == "tags" else None
-    text: Any = (_PROBE_TEXT, _PROBE_TEXT) if two else _PROBE_TEXT
-    try:
-        inside = explainer.inside(
-            _GREY_IMAGE if loaded.takes_images else text, truncate=True, at=at
-        )
-        inside.attention()
-        why_not = PATCHES_NOTE if loaded.takes_images else None
-        return {"layers": inside.layers, "heads": inside.heads, "attention": why_not}
-    except WhenceError as error:
-        return {**nothing, "attention": str(error)}
-
-
-def _get_mask_token(loaded: LoadedModel) -> str | None:
-    return getattr(loaded.tokenizer, "mask_token", None)

@@ -1,6 +1,5 @@
 """Explanation: scores of one input by one method, word scores, image map, provenance; JSON written and parsed."""
 
-import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_typ
 import numpy as np
 
 from whence.core.errors import BadParameter, CannotRead
-from whence.core.files import read_json, write_if_path, write_text
+from whence.core.files import write_if_path
+from whence.core.result import Result
 from whence.core.types import InputText, OutputScale, PassCount, Prediction, Target, Token, Word
 from whence.data.images import MAX_PIXELS
 from whence.data.readout import Readout, dump_readout, parse_readout
@@ -30,15 +30,12 @@ from whence.render.colour import (
     compute_heatmap,
     sum_by_segment,
 )
-from whence.render.html import render_explanation_fragment
 from whence.render.image_maps import Pixels, decode_png_base64, encode_png_base64
-from whence.render.text import format_explanation_text
 from whence.trust.card import Trust
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from whence.explain.explainer import Explainer
+    from whence.render.document import Document
 
 PixelMap = np.ndarray[Any, Any]  # (height, width)
 
@@ -125,12 +122,14 @@ class WordScore:
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(Result):
     """The scores of one input by one method, with target, prediction, tokens and provenance."""
 
+    kind = "explanation"
+
     scores: np.ndarray[Any, Any]  # one number per token, special ones included, nothing rescaled
-    tokens: tuple[Token, ...]
-    spans: tuple[Word, ...]
+    tokens: Sequence[Token]
+    spans: Sequence[Word]
     source: InputText
     prediction: Prediction
     target: Target
@@ -149,7 +148,7 @@ class Explanation:
     reading: Readout | None = field(default=None, repr=False)
     columns: tuple[str, ...] | None = field(default=None, repr=False)
     # Warnings about the input, each a code and a sentence.
-    warnings: tuple[tuple[str, str], ...] = ()
+    warnings: Sequence[tuple[str, str]] = ()
     # The requested output scale, for repeats: some methods always measure a probability, and `target` then says so.
     wanted: OutputScale | None = field(default=None, repr=False)
     # How word scores are made from token scores, or the scores measured on whole words.
@@ -291,6 +290,11 @@ class Explanation:
         doubt = None if self.explainer is None else find_sign_doubt(self.explainer, self)
         return () if doubt is None else (doubt,)
 
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """The documented JSON object, with this one explanation in it."""
+        return self.to_dict()
+
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON object, with this one explanation in it."""
         return explanation_to_dict(self)
@@ -306,20 +310,6 @@ class Explanation:
         """Build an explanation from the data of `to_dict`."""
         return cls(**parse_explanation(payload))
 
-    def save(self, path: str | Path) -> Path:
-        """Write the explanation as JSON; numbers come back bit for bit."""
-        return write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n")
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Explanation":
-        """Read an explanation from a file that `save` wrote."""
-        payload = read_json(path)
-        if not isinstance(payload, dict):
-            raise CannotRead(
-                f"{str(path)!r} is not a saved explanation. Give a file that save() wrote."
-            )
-        return cls.from_dict(payload)
-
     def to_html(self, path: str | Path | None = None, *, flows: bool = True) -> str:
         """Return an HTML page that needs no network, and write it if a path is given.
 
@@ -330,20 +320,15 @@ class Explanation:
 
         return write_if_path(render_page([[self]], flows=flows), path)
 
-    def __str__(self) -> str:
-        return format_explanation_text(self.to_display_dict())
+    def document(self) -> "Document":
+        """Return the blocks that every surface shows."""
+        from whence.explain.report import build_document
+
+        return build_document([self.to_display_dict()])
 
     def __repr__(self) -> str:
         best = ", ".join(f"{word.text} {word.score:+.3g}" for word in self.top(3))
         return f"<Explanation {self.method} of {self.target}: {best}>"
-
-    def __rich__(self) -> "RenderableType":
-        from whence.render.terminal import render_explanation
-
-        return render_explanation(self.to_display_dict())
-
-    def _repr_html_(self) -> str:
-        return render_explanation_fragment(self.to_display_dict())
 
 
 T = TypeVar("T")
@@ -389,6 +374,8 @@ def explanation_to_dict(explanation: "Explanation") -> dict[str, Any]:
 
 def parse_explanation(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of an explanation from the data of `explanation_to_dict`."""
+    if not isinstance(payload, Mapping):
+        raise CannotRead("This is not a saved explanation. Give a .json file that save() wrote.")
     if payload.get("version") != PAYLOAD_VERSION:
         raise CannotRead(
             f"This is version {payload.get('version')!r} of the format; this whence reads {PAYLOAD_VERSION}."

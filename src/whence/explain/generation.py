@@ -6,16 +6,17 @@ explained token costs only the passes of its method.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 
 from whence.core.errors import BadEncoding, BadParameter, NoHead, TooLong
+from whence.core.progress import Progress
+from whence.core.result import RESULT_VERSION, Result
 from whence.core.types import OutputScale, Token, Word
-from whence.data.batches import plan_batches
 from whence.data.prompts import Vocabulary, append_tokens, decode_generated
 from whence.data.tokens import EncodedInput
 from whence.data.words import (
@@ -27,11 +28,12 @@ from whence.data.words import (
     split_pieces,
     split_words,
 )
-from whence.explain.batch_explainer import BatchExplainer, Progress, ProgressCounter
 from whence.explain.explanation import Explanation, compute_method_scale
 from whence.explain.inputs import encode_inputs, warn_about_unknown_tokens
+from whence.explain.pipeline import explain_batches
 from whence.explain.repeat import replace_unit_scores
 from whence.explain.request import resolve_methods
+from whence.explain.tasks import TargetedInputs
 from whence.explain.tasks.causal_lm import (
     PromptAnswers,
     compute_token_logits,
@@ -42,25 +44,34 @@ from whence.explain.tasks.causal_lm import (
 )
 from whence.models.model import LoadedModel
 from whence.render.colour import ColourScale
-from whence.render.document import RESULT_VERSION, SavedResult
 from whence.tracing.target import TargetSpec
+
+if TYPE_CHECKING:
+    from whence.explain.explainer import Explainer
+    from whence.render.document import Document
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
 
-@dataclass(frozen=True, eq=False)
-class Generation(SavedResult):
+class Generation(Result):
     """A generated answer, with an explanation of each of its tokens."""
 
-    _made: tuple[Explanation, ...] = field(default=(), repr=False)
+    kind = "generation"
 
-    _writers: ClassVar[Mapping[str, str]] = {
-        "page": "whence.explain.report:render_generation_html",
-        "fragment": "whence.explain.report:render_generation_fragment",
-        "text": "whence.explain.report:format_generation_text",
-        "terminal": "whence.explain.report:render_generation_terminal",
-    }
-    _kind: ClassVar[str] = "generation"
+    def __init__(self, data: Mapping[str, Any], made: tuple[Explanation, ...] = ()) -> None:
+        super().__init__(data)
+        self._made = made
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Read a generation from a JSON file that `save` wrote, as `load`."""
+        return cls.load(path)
+
+    def document(self) -> "Document":
+        """Return the blocks that every surface shows."""
+        from whence.explain.report import build_generation_document
+
+        return build_generation_document(self.data)
 
     @property
     def text(self) -> str | None:
@@ -112,11 +123,6 @@ class Generation(SavedResult):
     def by(self, granularity: Granularity) -> "Generation":
         """Return the generation summed by another granularity; passages only if some were marked."""
         return Generation(sum_by_piece(self.payload, granularity), self._made)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a generation from a JSON file that `save` wrote."""
-        return cls.read(path)
 
     def __repr__(self) -> str:
         setting = f"{self.payload['method']} by {self.payload['granularity']}"
@@ -380,27 +386,27 @@ class GenerationRequest:
 
 
 def generate_explained(
-    maker: BatchExplainer,
+    explainer: "Explainer",
     prompt: Any,
     options: GenerationRequest,
     *,
     method: str | None,
     params: Mapping[str, Any] | None,
-    batch_size: int,
+    batch_size: int | None,
     progress: Progress | None,
 ) -> Generation:
     """Generate an answer to a prompt, or take the given one, and explain every token of it."""
     started = time.perf_counter()
-    maker.require_head()
+    explainer.loaded.check_head()
     spec = TargetSpec(0, 1 if options.contrast else None, options.of)
-    loaded, sharing = maker.loaded, maker.sharing
+    loaded = explainer.loaded
     if loaded.task not in ("next", "sequence"):
         raise NoHead(
             f"{loaded.name!r} is a {type(loaded.model).__name__}: it does not generate. Load a model ...ForCausalLM "
             "or ...ForConditionalGeneration, or explain its prediction: explain(...)."
         )
     requests = resolve_methods(
-        maker.find_default_method(reads=True) if method is None else method, params, loaded.fillers
+        explainer.default_method() if method is None else method, params, loaded.fillers
     )
     if len(requests) != 1:
         raise BadParameter(f"generate takes one method at a time. Got {method!r}.")
@@ -420,16 +426,11 @@ def generate_explained(
             build_prefixes(start, outputs, text), outputs, logits, strict=True
         )
     ]
-    tally = ProgressCounter(progress, ready, requests)
-    policy = sharing.policy(ready, batch_size, asks=not requests[0].reads)
-    policy = sharing.fit_memory(policy, ready, requests)
-    facts = maker.build_metadata()
     by_step: dict[int, Explanation] = {}
-    for chosen in plan_batches(ready, policy):
-        results = maker.explain(
-            [ready[i] for i in chosen], requests, spec=spec, policy=policy, facts=facts, tally=tally
-        )
-        by_step |= {i: row[requests[0].name] for i, row in zip(chosen, results, strict=True)}
+    group = (range(len(ready)), TargetedInputs(ready, spec))
+    for batch in explain_batches(explainer, [group], requests, size=batch_size, progress=progress):
+        own = (by_name[requests[0].name] for by_name in batch.results)
+        by_step |= zip(batch.numbers, own, strict=True)
     explanations = [by_step[i] for i in range(len(ready))]
     payload = build_generation_data(
         explanations,

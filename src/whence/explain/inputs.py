@@ -1,8 +1,8 @@
 """Encoding of raw inputs (texts, pairs, chats, images, mappings) for a model, with checks and warnings."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -40,6 +40,50 @@ class InputWarning(UserWarning):
 _TOKENIZE_BATCH = 64  # texts that are tokenized at once
 
 RefusalCallback = Callable[[int, WhenceError], None]  # the number of a refused input, and the error
+# Called for a failed input: its number, the method if one failed, and the error.
+InputFailureCallback = Callable[[int, str | None, WhenceError], None]
+
+
+@dataclass(frozen=True)
+class EncodedInputs:
+    """The encoded inputs of a data set with their numbers, and the number of inputs given."""
+
+    numbers: list[int]
+    items: list[EncodedInput]
+    total: int
+
+    def by_number(self) -> dict[int, EncodedInput]:
+        """Return the inputs by their numbers."""
+        return dict(zip(self.numbers, self.items, strict=True))
+
+
+def encode_dataset(
+    texts: Any, loaded: LoadedModel, truncate: bool, failed: InputFailureCallback | None
+) -> EncodedInputs:
+    """Encode a data set; inputs that cannot be encoded are reported to `failed`."""
+    texts = texts if isinstance(texts, Sized) else list(texts)
+    if failed is None:
+        items, _ = encode_inputs(texts, loaded, truncate=truncate)
+        return EncodedInputs(list(range(len(items))), items, len(items))
+    refuse: RefusalCallback = lambda number, error: failed(number, None, error)  # noqa: E731
+    if loaded.takes_images:
+        pairs = _encode_each_image(texts, loaded, refuse)
+    else:
+        pairs = encode_each(texts, loaded, truncate=truncate, refuse=refuse)
+    numbered = dict(pairs)
+    return EncodedInputs(list(numbered), list(numbered.values()), len(texts))
+
+
+def _encode_each_image(
+    images: Iterable[Any], loaded: LoadedModel, refuse: RefusalCallback
+) -> Iterator[tuple[int, EncodedInput]]:
+    for number, image in enumerate(images):
+        try:
+            (item,), _ = encode_inputs([image], loaded, truncate=False)
+        except WhenceError as error:
+            refuse(number, error)
+        else:
+            yield number, item
 
 
 def encode_inputs(
@@ -118,8 +162,9 @@ def encode_each(
 
 def warn_about_unknown_tokens(items: Sequence[EncodedInput], loaded: LoadedModel) -> None:
     """Warn where most tokens of a text are unknown: their scores say nothing about the words."""
-    texts = [item.tokens for item in items if item.picture is None]
-    counts = [count_unknown(tokens, loaded.fillers.get("unk")) for tokens in texts]
+    unknown = loaded.fillers.get("unk")
+    texts = [item for item in items if item.picture is None and unknown in item.ids]
+    counts = [count_unknown(item.tokens, unknown) for item in texts]
     if all(2 * count <= content for count, content in counts):
         return
     what = "most tokens of some of the texts"  # a constant text: Python shows it once per data set, not per batch
@@ -248,15 +293,19 @@ def _drop_unused_features(item: EncodedInput, loaded: LoadedModel) -> EncodedInp
     return replace(item, features={k: v for k, v in item.features.items() if k not in unknown})
 
 
+# Features that the model looks up in a table, and the size of this in its configuration.
+_FEATURE_LIMITS = {
+    "token_type_ids": "type_vocab_size",
+    "position_ids": "max_position_embeddings",
+}
+
+
 def _check_features(item: EncodedInput, loaded: LoadedModel) -> None:
     """Refuse features on which the model's own code would fail, with a clearer error."""
     config, anchors = loaded.model.config, loaded.anchors
-    bounds = {
-        "token_type_ids": getattr(config, "type_vocab_size", None),
-        "position_ids": getattr(config, "max_position_embeddings", None),
-    }
-    for name, bound in bounds.items():
-        values = item.features.get(name, ())
+    for name, limit in _FEATURE_LIMITS.items():
+        values = item.features.get(name)
+        bound = getattr(config, limit, None) if values else None
         if (
             values
             and isinstance(bound, int)

@@ -1,6 +1,6 @@
 """Class `Inside`: attention, flow, heads and cut edges of a model on one input, and warnings on that input."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any, Literal
@@ -9,12 +9,13 @@ import numpy as np
 import torch
 
 from whence.core.errors import BadEncoding, BadParameter, NoHead, NotCapturable, TooLong
+from whence.core.progress import Progress
 from whence.core.types import InputText, Prediction, Target, Task, Token, Word
 from whence.data.batches import Batch, collate
 from whence.data.prompts import count_unknown
 from whence.data.tokens import EncodedInput
 from whence.explain import ablation
-from whence.explain.batch_policy import BatchPlanner
+from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.tasks import TargetRequest, resolve_targets
 from whence.flow.classic import ClassicSettings, compute_influence
 from whence.flow.graph import Direction, EdgeQuery, select_edges, trace_flow
@@ -173,7 +174,6 @@ def head_statistic_to_dict(statistic: Statistic, values: np.ndarray[Any, Any]) -
     }
 
 
-Progress = Callable[[int, int], None]
 # Bytes of all attention maps of one input, in float32.
 _MOST_BYTES = 4_000_000_000
 
@@ -188,22 +188,19 @@ PATCHES_NOTE = (
 class Inside:
     """Attention, flows and heads of a model on one input; each is computed on first use, and once."""
 
-    def __init__(
-        self, loaded: LoadedModel, sharing: BatchPlanner, item: EncodedInput, spec: TargetSpec
-    ) -> None:
+    def __init__(self, loaded: LoadedModel, item: EncodedInput, spec: TargetSpec) -> None:
         self.loaded = loaded
         self.item = item
-        self._sharing = sharing
         self._spec = spec
         self._weights: dict[tuple[EdgeWeightName, float | None], EdgeWeights] = {}
 
     @property
-    def tokens(self) -> tuple[Token, ...]:
+    def tokens(self) -> Sequence[Token]:
         """The tokens, special ones included."""
         return self.item.tokens
 
     @property
-    def words(self) -> tuple[Word, ...]:
+    def words(self) -> Sequence[Word]:
         """The words."""
         return self.item.words
 
@@ -452,7 +449,7 @@ class Inside:
 
     def max_batch_copies(self) -> int:
         """Return the number of copies that may share a batch."""
-        policy = self._sharing.policy([self.item] * 2, asks=True)
+        policy = choose_batch_policy(self.loaded, [self.item] * 2, variants=True)
         return max(1, min(policy.size, policy.cells // len(self.item)))
 
     def _run_trace(self, needs: frozenset[str] | set[str]) -> Trace:
@@ -470,16 +467,14 @@ class Inside:
             )
 
 
-def open_inside(
-    loaded: LoadedModel, sharing: BatchPlanner, item: EncodedInput, request: TargetRequest
-) -> Inside:
+def open_inside(loaded: LoadedModel, item: EncodedInput, request: TargetRequest) -> Inside:
     """Return the `Inside` of a model on one input.
 
     A masked language model without a mask in its input is treated as a model without a head.
     """
     unmasked = loaded.task == "mask" and loaded.fillers.get("mask") not in item.ids
     if loaded.task == "none" or unmasked:
-        return Inside(loaded, sharing, item, TargetSpec("predicted", None, "logit"))
+        return Inside(loaded, item, TargetSpec("predicted", None, "logit"))
     with torch.inference_mode(False):
         targeted = resolve_targets(loaded, [item], request)
         if len(targeted.items) != 1:
@@ -488,12 +483,10 @@ def open_inside(
                 if targeted.join is not None
                 else f"The model says {len(targeted.items)} things about this text. Say which one to look into: at=..."
             )
-        return Inside(loaded, sharing, targeted.items[0], targeted.spec)
+        return Inside(loaded, targeted.items[0], targeted.spec)
 
 
-def reopen_inside(
-    loaded: LoadedModel, sharing: BatchPlanner, item: EncodedInput, target: Target
-) -> Inside:
+def reopen_inside(loaded: LoadedModel, item: EncodedInput, target: Target) -> Inside:
     """Return the `Inside` of a model on an explained input, with the same target."""
     against = None if target.against is None else target.against.index
-    return Inside(loaded, sharing, item, TargetSpec(target.index, against, target.of))
+    return Inside(loaded, item, TargetSpec(target.index, against, target.of))

@@ -12,12 +12,13 @@ import numpy as np
 from torch import Tensor
 
 from whence.core.errors import OutOfMemory, WhenceError
-from whence.core.types import OutputScale, PassCount
+from whence.core.progress import ProgressCounter
+from whence.core.types import PassCount, Target
 from whence.data.batches import Batch, BatchRules, collate
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_explainer import ProgressCounter, run_method, trace_batch
+from whence.explain.pipeline import run_method, trace_batch
 from whence.explain.request import MethodRequest
-from whence.metrics._trial import (
+from whence.metrics._requests import (
     Beside,
     Change,
     Dropout,
@@ -28,10 +29,10 @@ from whence.metrics._trial import (
     Randomised,
     RepeatedExplanations,
 )
-from whence.models.model import LoadedModel, is_offloaded
+from whence.models.facts import get_facts, is_offloaded
+from whence.models.model import LoadedModel
 from whence.tracing.alter import add_embedding_noise, apply_dropout, randomise_weights
 from whence.tracing.out_of_memory import RetryHalved
-from whence.tracing.restore import get_model_lock
 from whence.tracing.structure import list_stages
 from whence.tracing.target import TargetSpec, rank_labels
 
@@ -40,82 +41,71 @@ class _ChangeImpossible(Exception):
     """Raised if a change cannot be made to this model or input; the message is the reason."""
 
 
-@dataclass
-class ExplainedInput:
-    """One explained input, with the request of each method, or the reason why it cannot be repeated."""
+@dataclass(eq=False)
+class InputRepeater:
+    """Repeats the explanations of one input, by request; a text in its place says why one cannot be repeated."""
 
+    batch: "BatchRepeater"
     item: EncodedInput
     requests: Mapping[str, MethodRequest | str]
     logits: Tensor  # logits of the whole input, (1, labels)
-    # The explained class by index: it stays the same when the prediction changes.
-    main: int
-    against: int | None
-    of: OutputScale
-    words: tuple[tuple[int, ...], ...] | None = (
-        None  # token positions of each word, if words are the removable units
-    )
+    target: Target  # the explained class: it stays the same when the prediction changes
+    words: tuple[tuple[int, ...], ...] | None = None  # positions, if words are the removable units
     repeats: dict[tuple[Change, str], Numbers | str] = field(default_factory=dict)
     predicted: dict[Change, int] = field(default_factory=dict)
     passes: PassCount = field(default=PassCount(0, 0))
 
-    def other_class(self, outputs: int) -> int:
-        """Return the class to explain instead: the likeliest class that was not explained."""
-        if outputs < 2 and self.item.rest:
-            raise _ChangeImpossible("It is held against everything else: there is no other class.")
-        if outputs < 2:
-            raise _ChangeImpossible("The model has one output: there is no other class.")
-        if self.against is not None:
-            raise _ChangeImpossible("Two classes are held against each other already.")
-        best, second = rank_labels(self.logits, self.item.rest)[0, :2].tolist()
-        return int(second if self.main == best else best)
-
-
-class InputRepeater:
-    """Repeats the explanations of one input."""
-
-    def __init__(self, remaker: "BatchRepeater", claim: ExplainedInput) -> None:
-        self._remaker = remaker
-        self._claim = claim
-
-    @property
-    def passes(self) -> PassCount:
-        """The passes that were run so far for this input."""
-        return self._claim.passes
-
     @property
     def prices(self) -> list[int]:
         """The forward passes that repeating each explanation once takes."""
-        tokens = len(self._claim.item)
-        pieced = sum(len(places) > 1 for places in self._claim.words or ())
+        tokens = len(self.item)
+        pieced = sum(len(places) > 1 for places in self.words or ())
         return [
             0
             if isinstance(request, str)
             else 1 + (0 if request.reads else request.extra_forwards(tokens, pieced))
-            for request in self._claim.requests.values()
+            for request in self.requests.values()
         ]
 
     @property
     def stages(self) -> tuple[str, ...]:
         """The stages whose weights can be replaced, from the output to the input."""
-        return self._remaker.stages
+        return self.batch.stages
+
+    def make(self, changes: Sequence[Change], rows: Sequence[int] | None = None) -> None:
+        """Make the repeats under several changes; random weights of a stage are drawn once for the next one."""
+        names = list(self.requests)
+        drawn: dict[object, dict[str, Tensor]] = {}
+        for change in changes:
+            key = type(change), change.seed if isinstance(change, Randomised) else None
+            drawn = {key: drawn.get(key, {})}
+            selected = names if rows is None else [names[row] for row in rows]
+            self.batch.make(change, self, selected, drawn[key])
 
     def __call__(self, change: Change, rows: Sequence[int] | None = None) -> RepeatedExplanations:
         """Return the repeats of all explanations, or of those in `rows`, under `change`."""
-        claim, names = self._claim, list(self._claim.requests)
-        selected = range(len(names)) if rows is None else rows
-        self._remaker.make(change, claim, [names[row] for row in selected])
-        scores = np.full((len(names), len(claim.item)), np.nan)
-        why_not = {}
-        for row in selected:
-            repeat = claim.repeats[change, names[row]]
-            if isinstance(repeat, str):
-                why_not[row] = repeat
-            else:
-                scores[row] = repeat
-        predicted = claim.predicted.get(
-            change, int(rank_labels(claim.logits, claim.item.rest)[0, 0])
-        )
-        return RepeatedExplanations(scores, predicted, why_not)
+        self.make([change], rows)
+        scores, why_not = np.full((len(self.requests), len(self.item)), np.nan), dict[int, str]()
+        for row, name in enumerate(self.requests):
+            if rows is None or row in rows:
+                repeat = self.repeats[change, name]
+                if isinstance(repeat, str):
+                    why_not[row] = repeat
+                else:
+                    scores[row] = repeat
+        best = rank_labels(self.logits, self.item.rest)[0, 0]
+        return RepeatedExplanations(scores, self.predicted.get(change, int(best)), why_not)
+
+    def find_other_class(self, outputs: int) -> int:
+        """Return the class to explain instead: the likeliest class that was not explained."""
+        if outputs < 2 and self.item.rest:
+            raise _ChangeImpossible("It is held against everything else: there is no other class.")
+        if outputs < 2:
+            raise _ChangeImpossible("The model has one output: there is no other class.")
+        if self.target.against is not None:
+            raise _ChangeImpossible("Two classes are held against each other already.")
+        best, second = rank_labels(self.logits, self.item.rest)[0, :2].tolist()
+        return int(second if self.target.index == best else best)
 
 
 class BatchRepeater:
@@ -131,32 +121,49 @@ class BatchRepeater:
         self._loaded = loaded
         self._policy = policy
         self._progress = progress
-        self._claims: list[ExplainedInput] = []
+        self._inputs: list[InputRepeater] = []
 
-    def add(self, claim: ExplainedInput) -> InputRepeater:
+    def add(
+        self,
+        item: EncodedInput,
+        requests: Mapping[str, MethodRequest | str],
+        logits: Tensor,
+        target: Target,
+        words: tuple[tuple[int, ...], ...] | None = None,
+    ) -> InputRepeater:
         """Add an input to the batch, and return its repeater."""
-        self._claims.append(claim)
-        return InputRepeater(self, claim)
+        self._inputs.append(InputRepeater(self, item, requests, logits, target, words))
+        return self._inputs[-1]
 
-    def make(self, change: Change, claim: ExplainedInput, names: Sequence[str]) -> None:
+    def make(
+        self, change: Change, owner: InputRepeater, names: Sequence[str], drawn: dict[str, Tensor]
+    ) -> None:
         """Compute missing repeats of this input, and of the others while the model is changed."""
         for name in names:
-            if isinstance(why := claim.requests[name], str):
-                claim.repeats[change, name] = why
-        new = [name for name in names if (change, name) not in claim.repeats]
+            if isinstance(why := owner.requests[name], str):
+                owner.repeats[change, name] = why
+        new = [name for name in names if (change, name) not in owner.repeats]
         if not new:
             return
-        group = [claim]
+        group = [owner]
         # Padding and neighbours change one input only; all other changes are the same for every input.
         if not isinstance(change, Padded | Beside):
-            group = [member for member in self._claims if _has_same_requests(member, claim, new)]
-        model = self._loaded.model
-        work = RetryHalved(model, ", ".join(sorted(new)), [group], _count_cells)
+            group = [
+                member
+                for member in self._inputs
+                if all(member.requests.get(name) == owner.requests[name] for name in new)
+            ]
+        work = RetryHalved(
+            self._loaded.model,
+            ", ".join(sorted(new)),
+            [group],
+            lambda part: len(part) * max(len(member.item) for member in part),
+        )
         for part in work:
             before = [member.passes for member in part]
             try:
                 with work.retry_halved(part):
-                    self._make(change, part, new)
+                    self._make(change, part, new, drawn)
                     before = [member.passes for member in part]
             except OutOfMemory as error:
                 for name in new:
@@ -164,64 +171,68 @@ class BatchRepeater:
             for member, passes in zip(part, before, strict=True):
                 member.passes = passes  # a part that did not fit runs again, and is counted then
 
-    def _make(self, change: Change, claims: Sequence[ExplainedInput], names: Sequence[str]) -> None:
+    def _make(
+        self,
+        change: Change,
+        inputs: Sequence[InputRepeater],
+        names: Sequence[str],
+        drawn: dict[str, Tensor],
+    ) -> None:
         """Compute repeats of several inputs; where that fails, one at a time, to find the culprit."""
-        requests = {name: request for name, request in claims[0].requests.items() if name in names}
+        requests = {name: request for name, request in inputs[0].requests.items() if name in names}
         methods = [request for request in requests.values() if isinstance(request, MethodRequest)]
         try:
             with (
-                get_model_lock(self._loaded.model),
-                self._apply_change(change, claims) as (batch, spec),
+                get_facts(self._loaded.model).lock,
+                self._apply_change(change, inputs, drawn) as (batch, spec),
             ):
                 # Dropout masks depend on how often a module ran, so checkpointing, which runs it again, is off.
                 runs_again = self._loaded.checkpoint and not isinstance(change, Dropout)
                 loaded = replace(self._loaded, checkpoint=runs_again)
                 trace = trace_batch(loaded, batch, methods, spec)
-                ranked = rank_labels(trace.logits, claims[0].item.rest)
-                own = trace.batch.own.cpu().numpy()
-                for claim, best in zip(claims, ranked[:, 0].tolist(), strict=False):
-                    claim.predicted[change] = int(best)
-                    self._count(claim, 1, max((r.backwards for r in methods), default=0))
+                ranked = rank_labels(trace.logits, inputs[0].item.rest)
+                for one, best in zip(inputs, ranked[:, 0].tolist(), strict=False):
+                    one.predicted[change] = int(best)
+                    self._count(one, 1, max((r.backwards for r in methods), default=0))
                 for request in methods:
                     adds_up = request.words_by(measured=False) == "sum"
-                    by_words = claims[0].words is not None and not adds_up
-                    scores, _, extra, words = run_method(
+                    by_words = inputs[0].words is not None and not adds_up
+                    result = run_method(
                         loaded,
                         request,
-                        trace,
-                        self._policy,
-                        ProgressCounter(None, (), ()),
+                        trace=trace,
+                        policy=self._policy,
+                        counter=ProgressCounter(None),
                         words=by_words,
                     )
-                    for row, claim in enumerate(claims):
-                        token_scores = scores[row, own[row]].astype(np.float64)
+                    for row, one in enumerate(inputs):
+                        scores = result.scores[row].astype(np.float64)
                         if by_words:
-                            token_scores = _replace_word_scores(
-                                token_scores, claim, None if words is None else words[row]
-                            )
-                        claim.repeats[change, request.name] = token_scores
-                        self._count(claim, extra[row].forward, extra[row].backward)
+                            measured = None if result.words is None else result.words[row]
+                            scores = _replace_word_scores(scores, one, measured)
+                        one.repeats[change, request.name] = scores
+                        self._count(one, result.extra[row].forward, result.extra[row].backward)
         except (_ChangeImpossible, WhenceError) as error:
-            if len(claims) == len(names) == 1:
-                claims[0].repeats[change, names[0]] = str(error)
+            if len(inputs) == len(names) == 1:
+                inputs[0].repeats[change, names[0]] = str(error)
                 return
-            for claim in claims:
+            for one in inputs:
                 for name in names:
-                    if (change, name) not in claim.repeats:
-                        self._make(change, [claim], [name])
+                    if (change, name) not in one.repeats:
+                        self._make(change, [one], [name], drawn)
 
-    def _count(self, claim: ExplainedInput, forward: int, backward: int) -> None:
-        passes = claim.passes
-        claim.passes = PassCount(passes.forward + forward, passes.backward + backward)
+    def _count(self, one: InputRepeater, forward: int, backward: int) -> None:
+        passes = one.passes
+        one.passes = PassCount(passes.forward + forward, passes.backward + backward)
         self._progress(forward)
 
     @contextmanager
     def _apply_change(
-        self, change: Change, claims: Sequence[ExplainedInput]
+        self, change: Change, inputs: Sequence[InputRepeater], drawn: dict[str, Tensor]
     ) -> Iterator[tuple[Batch, TargetSpec]]:
         """Apply the change while the block lasts; yield the batch and the target."""
-        model, items = self._loaded.model, [claim.item for claim in claims]
-        spec = _build_target_spec(claims)
+        model, items = self._loaded.model, [one.item for one in inputs]
+        spec = build_target_spec([one.target for one in inputs])
         if isinstance(change, Noise | Randomised) and is_offloaded(model):
             raise _ChangeImpossible(
                 "The weights are offloaded, and cannot be changed to see what follows."
@@ -231,10 +242,10 @@ class BatchRepeater:
                 yield self._batch([_add_pixel_noise(item, radius, seed) for item in items]), spec
             case Noise(radius, seed):
                 ids = {*self._loaded.fillers.values()}.union(*(item.ids for item in items))
-                with add_embedding_noise(model, ids, radius, seed):
+                with add_embedding_noise(model, ids, radius, seed, drawn):
                     yield self._batch(items), spec
             case Randomised(stage, seed):
-                with randomise_weights(model, stage, seed):
+                with randomise_weights(model, stage, seed, drawn):
                     yield self._batch(items), spec
             case Dropout(seed):
                 with apply_dropout(model, seed) as places:
@@ -247,12 +258,12 @@ class BatchRepeater:
                 beside = self._neighbours(items[0])
                 yield (
                     self._batch([*items, *beside]),
-                    _build_target_spec([claims[0]] * (1 + len(beside))),
+                    build_target_spec([inputs[0].target] * (1 + len(beside))),
                 )
             case OtherClass():
-                outputs = 1 if self._loaded.task == "regression" else claims[0].logits.shape[1]
-                outputs -= claims[0].item.rest
-                others = tuple(claim.other_class(outputs) for claim in claims)
+                outputs = 1 if self._loaded.task == "regression" else inputs[0].logits.shape[1]
+                outputs -= inputs[0].item.rest
+                others = tuple(one.find_other_class(outputs) for one in inputs)
                 yield self._batch(items), replace(spec, main=others)
 
     def _batch(self, items: Sequence[EncodedInput], width: int = 0) -> Batch:
@@ -269,7 +280,7 @@ class BatchRepeater:
 
     def _neighbours(self, item: EncodedInput) -> list[EncodedInput]:
         """Return the batch neighbours: the input itself, and half of it where lengths may mix."""
-        if self._policy.size < 2:
+        if self._policy.alone:
             raise _ChangeImpossible("This model takes one input at a time.")
         half = len(item) // 2
         if not self._policy.mixed or not half or self._loaded.anchors:
@@ -298,29 +309,18 @@ def replace_unit_scores(
     return result
 
 
-def _replace_word_scores(
-    scores: Numbers, claim: ExplainedInput, measured: Numbers | None
-) -> Numbers:
+def _replace_word_scores(scores: Numbers, one: InputRepeater, measured: Numbers | None) -> Numbers:
     """Return token scores that add up to the word scores, where the tokens' own do not."""
-    assert claim.words is not None
+    assert one.words is not None
     if measured is None:
-        values = [float(scores[list(places)].mean()) for places in claim.words]
+        values = [float(scores[list(places)].mean()) for places in one.words]
     else:
-        numbers = {place: i for i, word in enumerate(claim.item.words) for place in word.tokens}
-        values = [float(measured[numbers[places[0]]]) for places in claim.words]
-    return replace_unit_scores(scores, claim.words, values)
+        numbers = {place: i for i, word in enumerate(one.item.words) for place in word.tokens}
+        values = [float(measured[numbers[places[0]]]) for places in one.words]
+    return replace_unit_scores(scores, one.words, values)
 
 
-def _count_cells(claims: Sequence[ExplainedInput]) -> int:
-    return len(claims) * max(len(claim.item) for claim in claims)
-
-
-def _has_same_requests(first: ExplainedInput, second: ExplainedInput, names: Sequence[str]) -> bool:
-    """Return whether two inputs were explained by the same methods with the same parameters."""
-    return all(first.requests.get(name) == second.requests[name] for name in names)
-
-
-def _build_target_spec(claims: Sequence[ExplainedInput]) -> TargetSpec:
+def build_target_spec(targets: Sequence[Target]) -> TargetSpec:
     """Return one target for a batch, with a class for each input."""
-    others = tuple(claim.against for claim in claims if claim.against is not None)
-    return TargetSpec(tuple(claim.main for claim in claims), others or None, claims[0].of)
+    others = tuple(target.against.index for target in targets if target.against is not None)
+    return TargetSpec(tuple(target.index for target in targets), others or None, targets[0].of)

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from whence.core.errors import BadParameter, UnknownMethod, suggest_name
-from whence.core.params import PRESET, resolve_parameters
-from whence.core.registry import Entry
+from whence.core.errors import BadParameter, UnknownMethod
+from whence.core.registry import Entry, resolve_entries
 from whence.core.types import OutputScale
-from whence.data.removal import count_passes_per_removal
+from whence.data.removal import count_passes_per_removal, select_replacements
 from whence.methods import is_trace_method, method
 from whence.models.model import LoadedModel
 from whence.render.colour import WordAggregation
@@ -35,6 +34,13 @@ def choose_default_method(loaded: LoadedModel, picture: bool, causal: bool) -> s
     # Attention within windows (Swin) gives no map over the whole picture.
     windows = getattr(loaded.model.config, "window_size", None) is not None
     return "leave_one_out" if windows else "generic_attention"
+
+
+def list_replacements(loaded: LoadedModel, image: Any = None) -> Mapping[str, int]:
+    """Return what may stand for removed tokens, or for patches; with `image`, for those of its text."""
+    if loaded.modality != "both":
+        return loaded.fillers
+    return select_replacements(loaded.fillers, image is None)
 
 
 @dataclass(frozen=True)
@@ -107,20 +113,8 @@ def resolve_methods(
     unique = [names] if isinstance(names, str) else list(dict.fromkeys(names))
     if not unique:
         raise UnknownMethod(f"No method was asked for. Known: {', '.join(method.names())}.")
-    params = {} if params is None else params
-    if not isinstance(params, Mapping) or not all(isinstance(key, str) for key in params):
-        raise BadParameter(f"params must map names of parameters to values. Got {params!r}.")
-    entries = [method.get(name) for name in unique]
-    by_method = _assign_parameters(entries, dict(params))
     result = []
-    for entry in entries:
-        values = resolve_parameters(
-            entry.name,
-            entry.parameters,
-            by_method[entry.name],
-            presets=entry.presets,
-            from_text=from_text,
-        )
+    for entry, values in resolve_entries(method, unique, params, from_text=from_text):
         settle = entry.facts.get("settle")
         values = settle(values, fillers) if settle else values
         result.append(MethodRequest(entry, values, is_trace_method(entry)))
@@ -137,34 +131,3 @@ def check_default_parameters(params: Mapping[str, Any], fillers: Mapping[str, in
             wrong.append(error)
     if len(wrong) == len(DEFAULTS):
         raise wrong[0]
-
-
-def _assign_parameters(entries: list[Entry], params: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    by_method: dict[str, dict[str, Any]] = {entry.name: {} for entry in entries}
-    for key, value in params.items():
-        owner, _, parameter = key.partition(".")
-        if owner in by_method and isinstance(value, Mapping):
-            by_method[owner].update(value)
-        elif owner in by_method and parameter:
-            by_method[owner][parameter] = value
-        elif len(entries) == 1:
-            by_method[entries[0].name][key] = value
-        else:
-            for name in _find_takers(entries, key, value):
-                by_method[name][key] = value
-    return by_method
-
-
-def _find_takers(entries: list[Entry], key: str, value: Any) -> list[str]:
-    """Return the names of the methods that have this parameter, or this preset."""
-    what = f"preset {value!r}" if key == PRESET else f"parameter {key!r}"
-    option = value if key == PRESET else key
-    choices = {e.name: list(e.presets if key == PRESET else e.parameters) for e in entries}
-    takers = [name for name, known in choices.items() if option in known]
-    if not takers:
-        has = "; ".join(f"{name}: {', '.join(known) or 'none'}" for name, known in choices.items())
-        near = suggest_name(
-            str(option), sorted({choice for known in choices.values() for choice in known})
-        )
-        raise BadParameter(f"None of the methods has a {what}. They have {has}.{near}")
-    return takers

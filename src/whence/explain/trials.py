@@ -1,21 +1,19 @@
-"""Trials for metrics, built from inputs or saved explanations; shared model queries; trust cards; a sign check.
-
-Model queries that metrics will make are collected first and answered in shared batches.
-"""
+"""Trials for metrics, built from inputs or saved explanations; trust cards; a sign check."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
 
-from whence.core.errors import BadEncoding, BadParameter, CannotRead, UnknownMethod, WhenceError
+from whence.core.errors import BadEncoding, BadParameter, CannotRead, UnknownMethod
+from whence.core.progress import Progress
+from whence.core.progress import ProgressCounter as TrustCounter
 from whence.core.types import PassCount, Task
-from whence.data.batches import BatchRules, collate, plan_batches
+from whence.data.batches import BatchRules, collate
 from whence.data.prompts import append_tokens
 from whence.data.readout import ClassReadout
 from whence.data.removal import (
@@ -25,20 +23,28 @@ from whence.data.removal import (
     list_players,
     list_removable_tokens,
     list_removals,
-    remove_tokens,
     resolve_removal,
     select_replacements,
 )
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_explainer import BatchExplainer, Progress, ProgressCounter
-from whence.explain.batch_policy import MAX_INPUTS, BatchPlanner
+from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.explanation import Explanation
-from whence.explain.inputs import encode_each, encode_inputs, encode_pair, warn_about_unknown_tokens
-from whence.explain.repeat import BatchRepeater, ExplainedInput, replace_unit_scores
-from whence.explain.request import MethodRequest, resolve_methods
-from whence.explain.tasks import (
-    EncodedInputs,
+from whence.explain.inputs import (
     InputFailureCallback,
+    encode_dataset,
+    encode_inputs,
+    encode_pair,
+    warn_about_unknown_tokens,
+)
+from whence.explain.pipeline import build_prediction_cache, explain_batches
+from whence.explain.repeat import (
+    BatchRepeater,
+    InputRepeater,
+    build_target_spec,
+    replace_unit_scores,
+)
+from whence.explain.request import MethodRequest, list_replacements, resolve_methods
+from whence.explain.tasks import (
     TargetedInputs,
     TargetRequest,
     resolve_each_target,
@@ -46,76 +52,17 @@ from whence.explain.tasks import (
 )
 from whence.explain.tasks.causal_lm import CONTRAST_NOTE, with_decoder_start
 from whence.explain.tasks.masked_lm import mark_masks_special
-from whence.metrics._trial import RemovalPredictions, Trial, TrialStep, find_pending_queries
+from whence.metrics._requests import RemovalPredictions, run_together
+from whence.metrics._trial import Trial, TrialStep
 from whence.models.fingerprint import compute_fingerprint
 from whence.models.model import LoadedModel
 from whence.render.colour import merge_payloads
-from whence.tracing.ask import ForwardCount, ModelQuery, PredictionCache, count_forwards
+from whence.tracing.ask import ModelQuery, PredictionCache, count_forwards
 from whence.tracing.target import ResolvedTargets, TargetSpec, compute_probabilities
-from whence.trust.card import Trust, TrustProgress, assess
+from whence.trust.card import Trust, assess
 
 if TYPE_CHECKING:
     from whence.explain.explainer import Explainer
-
-# Rounds of dry runs; a metric whose queries depend on earlier answers needs several. Then each input runs alone.
-_MAX_ROUNDS = 16
-# Model queries per chunk: enough to sort by length, few enough for the memory of long texts.
-_QUERIES_PER_CHUNK = 2048
-
-MaskedInput = tuple[EncodedInput, list[int]]
-
-
-def prefetch_answers(
-    loaded: LoadedModel,
-    trials: Sequence[Trial],
-    parts: Sequence[TrialStep],
-    answers: PredictionCache,
-) -> None:
-    """Dry-run metrics to collect their model queries, and answer those of many inputs in shared batches.
-
-    If the model fails on a variant, prefetching stops, and the trial that needs the variant raises the error.
-    """
-    waiting = [(trial, part) for trial in trials for part in parts]
-    for _ in range(_MAX_ROUNDS):
-        pending: dict[int, tuple[Trial, dict[frozenset[int], None]]] = {}
-        remaining = []
-        for trial, part in waiting:
-            masked = find_pending_queries(trial, part)
-            if masked is not None:
-                pending.setdefault(id(trial), (trial, {}))[1].update(dict.fromkeys(masked))
-                remaining.append((trial, part))
-        if not pending:
-            return
-        queries = [(trial, list(masked)) for trial, masked in pending.values()]
-        try:
-            _ask_model(loaded, queries, answers)
-        except WhenceError:
-            return
-        for trial, masked in queries:
-            trial.removed.shares(masked)  # no model run: `answers` has cached them
-        waiting = remaining
-
-
-def _ask_model(
-    loaded: LoadedModel,
-    queries: Sequence[tuple[Trial, list[frozenset[int]]]],
-    answers: PredictionCache,
-) -> None:
-    variants = (
-        (trial.item, trial.removed.places(positions), trial.removed.how)
-        for trial, masked in queries
-        for positions in masked
-    )
-    while chunk := list(islice(variants, _QUERIES_PER_CHUNK)):
-        how = chunk[0][2]
-        if how == "draw":
-            assert answers.infill is not None, "without a language model, resolve refuses to draw"
-            fillings = answers.infill([(item, places) for item, places, _ in chunk])
-            answers([variant for filling in fillings for variant in filling])
-        else:
-            fillers = select_replacements(loaded.fillers, chunk[0][0].picture is not None)
-            answers([remove_tokens(item, places, how, fillers) for item, places, _ in chunk])
-
 
 _EXPLAIN_AGAIN_HINT = "Explain the input anew and test that."
 
@@ -216,33 +163,32 @@ def find_units(item: EncodedInput, unit: Unit, loaded: LoadedModel) -> Units:
     return tuple(word for word in words if word)
 
 
-def build_trial(
+def put_on_trial(
     loaded: LoadedModel,
-    item: EncodedInput,
-    explanations: Sequence[Explanation],
+    explained: Sequence[tuple[EncodedInput, Sequence[Explanation]]],
     *,
     how: Removal,
     unit: Unit,
     policy: BatchRules,
-    remaker: BatchRepeater,
-    seed: int,
+    seed: int = 0,
     answers: PredictionCache | None = None,
-    marks: Callable[[EncodedInput, Units], Sequence[bool] | None] | None = None,
-    known: HumanAnnotation | None = None,
     progress: Callable[[int], None] = lambda _: None,
-) -> Trial:
-    """Build the trial of explanations of one input and one target."""
+) -> list[Trial]:
+    """Build the trials of inputs of one batch, each with explanations of one target.
+
+    `answers` are those of the model so far, and `progress` is told of forward passes.
+    """
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise BadParameter(f"seed must be a whole number. Got {seed!r}.")
-    first = explanations[0]
-    against = None if first.target.against is None else first.target.against.index
-    of = first.original_target.of
-    spec = TargetSpec(first.target.index, against, of)
-    logits = torch.tensor([first.prediction.logits], dtype=torch.float64, device=loaded.device)
-    batch = collate([item], pad_id=loaded.pad_id, device=loaded.device)
+    firsts = [explanations[0] for _, explanations in explained]
+    logits = torch.tensor(
+        [first.prediction.logits for first in firsts], dtype=torch.float64, device=loaded.device
+    )
+    targets = [first.original_target for first in firsts]
+    spec = build_target_spec(targets)
     ask = ModelQuery(
         loaded.model,
-        batch,
+        collate([item for item, _ in explained], pad_id=loaded.pad_id, device=loaded.device),
         logits.to(loaded.dtype),
         ResolvedTargets(*spec.resolve(logits), spec, loaded.task),
         fillers=loaded.fillers,
@@ -254,36 +200,33 @@ def build_trial(
         checkpoint=loaded.checkpoint,
         progress=progress,
     )
-    units = find_units(item, unit, loaded)
-    shares = compute_probabilities(logits, loaded.task)[0].cpu().numpy()
-    marked = None if marks is None else marks(item, units)
-    return Trial(
-        item=item,
-        task=loaded.task,
-        names=tuple(one.method for one in explanations),
-        scores=np.stack([_compute_unit_scores(one, units, unit) for one in explanations]),
-        signed=tuple(one.signed for one in explanations),
-        axioms=tuple(one.axioms for one in explanations),
-        units=units,
-        removed=RemovalPredictions(ask, units, how, first.target, shares, loaded.task),
-        again=remaker.add(
-            ExplainedInput(
-                item,
-                {one.method: _rebuild_request(one, loaded) for one in explanations},
-                logits,
-                first.target.index,
-                against,
-                of,
-                units if unit == "word" else None,
+    shares = compute_probabilities(logits, loaded.task).cpu().numpy()
+    slopes = _compute_slopes(logits.cpu(), spec, loaded.task)
+    repeater = BatchRepeater(loaded, policy, progress)
+    trials = []
+    for row, (item, explanations) in enumerate(explained):
+        units = find_units(item, unit, loaded)
+        requests = {one.method: _rebuild_request(one, loaded) for one in explanations}
+        words = units if unit == "word" else None
+        trials.append(
+            Trial(
+                item=item,
+                task=loaded.task,
+                names=tuple(one.method for one in explanations),
+                scores=np.stack([_compute_unit_scores(one, units, unit) for one in explanations]),
+                signed=tuple(one.signed for one in explanations),
+                axioms=tuple(one.axioms for one in explanations),
+                units=units,
+                removed=RemovalPredictions(
+                    ask, row, units, how, firsts[row].target, shares[row], loaded.task
+                ),
+                again=repeater.add(item, requests, logits[row : row + 1], targets[row], words),
+                fine=tuple(None if one.shown is None else one.shown.fine for one in explanations),
+                seed=seed,
+                slope=slopes[row],
             )
-        ),
-        marked=None if marked is None else tuple(marked),
-        mask=None if known is None else known.mask,
-        truth=None if known is None else known.truth,
-        fine=tuple(None if one.shown is None else one.shown.fine for one in explanations),
-        seed=seed,
-        slope=_compute_slope(first, spec, loaded.task),
-    )
+        )
+    return trials
 
 
 def _compute_unit_scores(
@@ -302,78 +245,13 @@ def _compute_unit_scores(
     return replace_unit_scores(scores, units, [float(own[positions[0]]) for positions in units])
 
 
-def encode_dataset(
-    texts: Any, loaded: LoadedModel, truncate: bool, failed: InputFailureCallback | None
-) -> EncodedInputs:
-    """Encode a data set; inputs that cannot be encoded are reported to `failed`."""
-    texts = texts if isinstance(texts, Sized) else list(texts)
-    numbers, items = encode_readable(cast(Iterable[Any], texts), loaded, truncate, failed)
-    return EncodedInputs(numbers, items, len(items) if failed is None else len(texts))
-
-
-def encode_readable(
-    texts: Iterable[Any], loaded: LoadedModel, truncate: bool, failed: InputFailureCallback | None
-) -> tuple[list[int], list[EncodedInput]]:
-    """Return the numbers of the inputs that can be encoded, and these; report others to `failed`."""
-    if failed is None:
-        items, _ = encode_inputs(texts, loaded, truncate=truncate)
-        return list(range(len(items))), items
-    numbers, items = list[int](), list[EncodedInput]()
-    if not loaded.takes_images:
-        encoded = encode_each(
-            texts,
-            loaded,
-            truncate=truncate,
-            refuse=lambda number, error: failed(number, None, error),
-        )
-        for number, item in encoded:
-            numbers.append(number)
-            items.append(item)
-        return numbers, items
-    for number, text in enumerate(texts):
-        try:
-            (item,), _ = encode_inputs([text], loaded, truncate=truncate)
-        except WhenceError as error:
-            failed(number, None, error)
-        else:
-            numbers.append(number)
-            items.append(item)
-    return numbers, items
-
-
-def explain_or_report(
-    explain: Callable[
-        [Sequence[EncodedInput], Sequence[MethodRequest]], list[dict[str, Explanation]]
-    ],
-    items: Sequence[EncodedInput],
-    numbers: Sequence[int],
-    requests: Sequence[MethodRequest],
-    failed: InputFailureCallback | None,
-) -> list[dict[str, Explanation]]:
-    """Explain a batch; if it fails, one input and method at a time, reporting failures to `failed`."""
-    try:
-        return explain(items, requests)
-    except WhenceError:
-        if failed is None:
-            raise
-    results: list[dict[str, Explanation]] = []
-    for number, item in zip(numbers, items, strict=True):
-        by_name: dict[str, Explanation] = {}
-        for request in requests:
-            try:
-                by_name |= explain([item], [request])[0]
-            except WhenceError as error:
-                failed(number, request.name, error)
-        results.append(by_name)
-    return results
-
-
 # The caller may be in inference mode, whose tensors cannot be differentiated.
 @torch.inference_mode(False)
-def _compute_slope(explanation: Explanation, spec: TargetSpec, task: Task) -> float:
-    """Return the sum of |d explained / d logits|: 1 for a logit, 2 for a contrast."""
-    logits = torch.tensor([explanation.prediction.logits], dtype=torch.float64)
-    return float(ResolvedTargets(*spec.resolve(logits), spec, task).slope(logits).abs().sum())
+def _compute_slopes(logits: torch.Tensor, spec: TargetSpec, task: Task) -> list[float]:
+    """Return the sum of |d explained / d logits| of each input: 1 for a logit, 2 for a contrast."""
+    own = logits.clone()
+    slopes = ResolvedTargets(*spec.resolve(own), spec, task).slope(own).abs()
+    return [float(slope.sum()) for slope in slopes]
 
 
 def _rebuild_request(explanation: Explanation, loaded: LoadedModel) -> MethodRequest | str:
@@ -388,7 +266,7 @@ def _rebuild_request(explanation: Explanation, loaded: LoadedModel) -> MethodReq
 
 
 def build_trials(
-    maker: BatchExplainer,
+    explainer: "Explainer",
     texts: Any,
     about: TargetRequest,
     *,
@@ -401,69 +279,55 @@ def build_trials(
     seed: int,
     failed: InputFailureCallback | None,
     parts: Sequence[TrialStep],
-    batch_size: int,
+    batch_size: int | None,
     progress: Progress | None,
 ) -> Iterator[tuple[int, Trial, dict[str, Explanation]]]:
     """Explain inputs and yield a trial for each; see `Explainer.trials`."""
-    loaded, sharing = maker.loaded, maker.sharing
+    loaded = explainer.loaded
     requests = resolve_methods(method, params, loaded.fillers)
-    maker.require_head()
+    explainer.loaded.check_head()
     how = resolve_removal(remove, loaded.fillers, BULK_REMOVALS)
     inputs = encode_dataset(texts, loaded, about.truncate, failed)
-    if not inputs.items:
-        return
     groups = list(resolve_each_target(loaded, inputs, about, failed))
-    tally = ProgressCounter(progress, [item for _, part in groups for item in part.items], requests)
-    facts = maker.build_metadata()
-    for numbers, part in groups:
-        items = part.items
-        # Metrics query many variants of different lengths, whatever the methods do.
-        policy = sharing.policy(items, batch_size, tests=True)
-        variant_policy = sharing.variants(policy, items)
-        if batch_size < MAX_INPUTS:
-            variant_policy = replace(variant_policy, size=min(variant_policy.size, batch_size))
-        policy = sharing.fit_memory(policy, items, requests)
-        explain = partial(
-            maker.explain,
-            spec=part.spec,
-            policy=policy,
-            facts=facts,
-            tally=tally,
-            before=part.forwards,
-            words=unit == "word",
+    for batch in explain_batches(
+        explainer,
+        groups,
+        requests,
+        size=batch_size,
+        progress=progress,
+        failed=failed,
+        words=unit == "word",
+        tests=True,
+    ):
+        rows = zip(batch.numbers, batch.items, batch.results, strict=True)
+        explained = [row for row in rows if row[2]]
+        if not explained:
+            continue
+        trials = put_on_trial(
+            loaded,
+            [(item, list(by_name.values())) for _, item, by_name in explained],
+            how=how,
+            unit=unit,
+            policy=batch.policy,
+            seed=seed,
+            answers=batch.answers,
         )
-        for chosen in plan_batches(items, policy):
-            answers = maker.build_prediction_cache(variant_policy)
-            rows, batch = [numbers[i] for i in chosen], [items[i] for i in chosen]
-            results = explain_or_report(
-                partial(explain, answers=answers), batch, rows, requests, failed
+        for place, (number, item, _) in enumerate(explained):
+            marked = None if marks is None else marks(number, item, trials[place].units)
+            own = HumanAnnotation() if known is None else known[number]
+            trials[place] = replace(
+                trials[place],
+                marked=None if marked is None else tuple(marked),
+                mask=own.mask,
+                truth=own.truth,
             )
-            remaker = BatchRepeater(loaded, policy)
-            explained = [row for row in zip(rows, batch, results, strict=True) if row[2]]
-            # Build all trials of a batch before the first is used, so that repeats share a pass.
-            ready = [
-                build_trial(
-                    loaded,
-                    item,
-                    list(by_name.values()),
-                    how=how,
-                    unit=unit,
-                    policy=variant_policy,
-                    remaker=remaker,
-                    seed=seed,
-                    answers=answers,
-                    marks=None if marks is None else partial(marks, i),
-                    known=None if known is None else known[i],
-                )
-                for i, item, by_name in explained
-            ]
-            prefetch_answers(loaded, ready, parts, answers)
-            for trial, (i, _, by_name) in zip(ready, explained, strict=True):
-                yield i, trial, by_name
+        results = iter(run_together(step(trial) for trial in trials for step in parts))
+        for trial, (number, _, by_name) in zip(trials, explained, strict=True):
+            yield number, replace(trial, results=tuple(islice(results, len(parts)))), by_name
 
 
 def assess_trust(
-    maker: BatchExplainer,
+    explainer: "Explainer",
     what: Any,
     about: TargetRequest,
     *,
@@ -477,52 +341,63 @@ def assess_trust(
 ) -> Trust:
     """Explain one input, or take an explanation, and return its trust card; see `Explainer.trust`."""
     started = time.perf_counter()
-    maker.require_head()
+    explainer.loaded.check_head()
     explanation = what if isinstance(what, Explanation) else None
-    reads = about.has_image if explanation is None else explanation.shown is None
-    loaded, sharing = maker.for_modality(reads), maker.sharing
+    image = about.image if explanation is None else explanation.shown is None or None
+    loaded = replace(explainer.loaded, fillers=list_replacements(explainer.loaded, image))
     if explanation is None:
-        requests = resolve_methods(
-            maker.find_default_method(reads) if method is None else method, params, loaded.fillers
-        )
+        names = explainer.default_method(image) if method is None else method
+        requests = resolve_methods(names, params, loaded.fillers)
         targeted = _resolve_single_target(loaded, what, about)
         item = targeted.items[0]
     else:
         item = restore_input(explanation, loaded)
     ways = _resolve_removals(remove, item, loaded)
-    policy = sharing.policy([item], tests=True)
-    answers = maker.build_prediction_cache(sharing.variants(policy, [item]))
     earlier = PassCount(0, 0)
+    policy = choose_batch_policy(
+        loaded, [item], probe=True
+    )  # its passes, once a model, do not count
     with count_forwards(loaded.model) as runs:
         if explanation is None:
-            (by_name,) = maker.explain(
-                [item],
-                requests,
-                spec=targeted.spec,
-                policy=sharing.fit_memory(policy, [item], requests),
-                facts=maker.build_metadata(),
-                tally=ProgressCounter(progress, [item], requests),
-                answers=answers,
-                before=targeted.forwards,
+            (batch,) = explain_batches(
+                explainer, [([0], targeted)], requests, progress=progress, tests=True
             )
-            explanations = list(by_name.values())
+            explanations = list(batch.results[0].values())
             earlier = PassCount(targeted.forwards, _count_backwards(explanations))
+            answers = batch.answers
+            assert answers is not None
         else:
             explanations = [explanation]
-        return _assess_explanations(
+            answers = build_prediction_cache(loaded, policy)
+        meter = TrustCounter(progress)
+        (trial,) = put_on_trial(
             loaded,
-            item,
-            explanations,
-            ways=ways,
+            [(item, explanations)],
+            how=ways[0],
             unit=unit,
             policy=policy,
-            answers=answers,
-            runs=runs,
-            earlier=earlier,
-            started=started,
-            budget=budget,
             seed=seed,
-            progress=progress,
+            answers=answers,
+            progress=meter.add,
+        )
+        again = trial.again
+        assert isinstance(again, InputRepeater)
+
+        def count_spent() -> PassCount:
+            drawn = 0 if answers.infill is None else answers.infill.forwards
+            forward = earlier.forward + runs.forward + drawn
+            return PassCount(forward, earlier.backward + again.passes.backward)
+
+        return assess(
+            trial,
+            merge_payloads([one.to_dict() for one in explanations]),
+            prices=again.prices,
+            spent=count_spent,
+            started=started,
+            removals=ways,
+            unit=unit,
+            budget=budget,
+            meter=meter,
         )
 
 
@@ -574,55 +449,6 @@ def _count_backwards(explanations: Sequence[Explanation]) -> int:
     return int(any(counts)) + sum(count - 1 for count in counts if count > 1)
 
 
-def _assess_explanations(
-    loaded: LoadedModel,
-    item: EncodedInput,
-    explanations: Sequence[Explanation],
-    *,
-    ways: list[Removal],
-    unit: Unit,
-    policy: BatchRules,
-    answers: PredictionCache,
-    runs: ForwardCount,
-    earlier: PassCount,
-    started: float,
-    budget: int | None,
-    seed: int,
-    progress: Progress | None,
-) -> Trust:
-    """Return the trust card of explanations; `runs` counts forwards, `earlier` passes before."""
-    meter = TrustProgress(progress)
-    trial = build_trial(
-        loaded,
-        item,
-        explanations,
-        how=ways[0],
-        unit=unit,
-        policy=policy,
-        remaker=BatchRepeater(loaded, policy, meter.add),
-        seed=seed,
-        answers=answers,
-        progress=meter.add,
-    )
-
-    def count_spent() -> PassCount:
-        drawn = 0 if answers.infill is None else answers.infill.forwards
-        forward = earlier.forward + runs.forward + drawn
-        return PassCount(forward, earlier.backward + trial.again.passes.backward)
-
-    return assess(
-        trial,
-        merge_payloads([explanation.to_dict() for explanation in explanations]),
-        prices=trial.again.prices,
-        spent=count_spent,
-        started=started,
-        removals=ways,
-        unit=unit,
-        budget=budget,
-        meter=meter,
-    )
-
-
 SIGN_CODE = "sign"
 # In a longer text one word hardly moves the prediction, so a wrong sign misleads little.
 _MAX_WORDS = 64  # words
@@ -666,30 +492,23 @@ def _check_strongest_sign(
     masked = [token for token in word.tokens if token in free]
     if not score or not masked:
         return None
-    target = explanation.target
-    against = None if target.against is None else target.against.index
-    spec = TargetSpec(target.index, against, "probability")
-    logits = torch.tensor([explanation.prediction.logits], dtype=loaded.dtype, device=loaded.device)
-    ask = ModelQuery(
-        loaded.model,
-        collate([item], pad_id=loaded.pad_id, device=loaded.device),
-        logits,
-        ResolvedTargets(*spec.resolve(logits), spec, loaded.task),
-        fillers=loaded.fillers,
-        anchors=loaded.anchors,
-        pad_id=loaded.pad_id,
-        policy=BatchPlanner(loaded).policy([item], tests=True),
-        infiller=loaded.infiller,
-        checkpoint=loaded.checkpoint,
+    (trial,) = put_on_trial(
+        loaded,
+        [(item, [explanation])],
+        how=resolve_removal(None, select_replacements(loaded.fillers, pictures=False)),
+        unit="token",
+        policy=choose_batch_policy(loaded, [item], probe=True),
     )
-    (values,) = ask.without([[(), masked]], resolve_removal(None, ask.fillers))
-    whole, without = (float(value) for value in values)
-    noise = _ROUNDING * ask.eps
+    removed = trial.removed
+    shares = removed.ask.compute_probabilities_without([(0, ()), (0, masked)], removed.how)
+    whole, without = removed.select_target(shares.double().cpu().numpy()).tolist()
+    noise = _ROUNDING * removed.ask.eps
     # A different prediction for the whole text means that the model was trained since: no comparison.
-    if abs(whole - float(ask.base())) > noise or abs(whole - without) <= noise:
+    if abs(whole - trial.base) > noise or abs(whole - without) <= noise:
         return None
     if (score > 0) == (whole > without):
         return None
+    target = explanation.target
     side = "for" if score > 0 else "against"
     moves = "falls" if whole > without else "rises"
     sentence = (

@@ -1,9 +1,9 @@
 """Expected gradients (GradientSHAP): mean of (input - baseline) x gradient at random points between the two."""
 
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -49,25 +49,20 @@ def gradient_shap(
     Baselines as in integrated_gradients, noise as in smoothgrad. Only without noise, which is the default, do the
     scores of many samples add up to the difference of the outputs.
     """
-    inputs = ask.embeddings
     starts = ask.baselines(resolve_baseline(baseline, ask.fillers), keep_special=keep_special)
-    parts = [own.new_zeros(len(own)) for own in inputs]
-    ways: deque[Tensor] = deque()  # differences input - baseline that wait for their gradient
+    first, last = batch.pad_values(starts), batch.pad_values(ask.embeddings)
+    draws = [build_generator("gradient_shap", seed, item.key) for item in batch.items]
+    places = torch.tensor(np.array([draw.random(samples) for draw in draws])).to(last)
+    spread = noise * torch.stack([own.max() - own.min() for own in ask.embeddings])
 
-    def draw_points() -> Iterator[tuple[int, Tensor]]:
-        for row, (item, own) in enumerate(zip(batch.items, inputs, strict=True)):
-            draw = build_generator("gradient_shap", seed, item.key)
-            width = noise * (own.max() - own.min())
-            for place in draw.random(samples).tolist():
-                way = own - starts[row]
-                if noise:
-                    drawn = draw.standard_normal(tuple(own.shape))
-                    way = way + width * torch.as_tensor(drawn).to(own)
-                ways.append(way)
-                yield row, starts[row] + place * way
+    def draw_points(rows: list[int], numbers: list[int]) -> tuple[Tensor, Tensor]:
+        ways = last[rows] - first[rows]
+        if noise:
+            drawn = [draws[row].standard_normal(tuple(ask.embeddings[row].shape)) for row in rows]
+            moves = batch.pad_values([torch.as_tensor(own).to(last) for own in drawn], rows)
+            ways = ways + spread[rows, None, None] * moves
+        return first[rows] + places[rows, numbers, None, None] * ways, ways
 
-    for number, slope in enumerate(ask.slopes(draw_points())):
-        parts[number // samples] += (ways.popleft() * slope).sum(-1) / samples
-    scores = batch.pad_values(parts)
+    scores = ask.sum_slopes(samples, draw_points).sum(-1) / samples
     rise = ask.base() - ask.at(enumerate(starts))
     return scores, {"completeness": scores.sum(1) - rise}

@@ -64,19 +64,14 @@ def integrated_gradients(
     (by default padding, or zero where there is none). `keep_special` leaves special tokens as they are, on
     both ends; their score is then 0.
     """
-    inputs = ask.embeddings
     starts = ask.baselines(resolve_baseline(baseline, ask.fillers), keep_special=keep_special)
-    places, weights = _compute_nodes(rule, steps)
-    way = (
-        (row, torch.lerp(start, end, place))
-        for row, (start, end) in enumerate(zip(starts, inputs, strict=True))
-        for place in places
+    first, last = batch.pad_values(starts), batch.pad_values(ask.embeddings)
+    nodes = torch.tensor(_compute_nodes(rule, steps), dtype=last.dtype, device=last.device)
+    places, weights = nodes[:, :, None, None]
+    slopes = ask.sum_slopes(
+        steps,
+        lambda rows, step: (torch.lerp(first[rows], last[rows], places[step]), weights[step]),
     )
-    sums = [torch.zeros_like(end) for end in inputs]
-    for number, slope in enumerate(ask.slopes(way)):
-        row, step = divmod(number, steps)
-        sums[row].add_(slope, alpha=weights[step])
-    ways = zip(starts, inputs, sums, strict=True)
-    scores = batch.pad_values([((end - start) * slope).sum(-1) for start, end, slope in ways])
+    scores = ((last - first) * slopes).sum(-1)
     rise = ask.base() - ask.at(enumerate(starts))
     return scores, {"completeness": scores.sum(1) - rise}

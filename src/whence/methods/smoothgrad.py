@@ -1,6 +1,5 @@
 """SmoothGrad (Smilkov et al. 2017): norm of the mean gradient over noisy copies of the embeddings."""
 
-from collections.abc import Iterator
 from typing import Annotated
 
 import torch
@@ -42,21 +41,15 @@ def smoothgrad(
     `times_input` multiplies the averaged gradient with the embedding instead, which gives it a sign. The noise is
     a share of the spread of the input's own embeddings.
     """
-    inputs = ask.embeddings
+    inputs = batch.pad_values(ask.embeddings)
+    draws = [build_generator("smoothgrad", seed, item.key) for item in batch.items]
+    spread = noise * torch.stack([own.max() - own.min() for own in ask.embeddings])
 
-    def draw_copies() -> Iterator[tuple[int, Tensor]]:
-        for row, (item, own) in enumerate(zip(batch.items, inputs, strict=True)):
-            draw = build_generator("smoothgrad", seed, item.key)
-            width = noise * (own.max() - own.min())
-            for _ in range(samples):
-                drawn = torch.as_tensor(draw.standard_normal(tuple(own.shape))).to(own)
-                yield row, own + width * drawn
+    def draw_copies(rows: list[int], _: list[int]) -> tuple[Tensor, Tensor]:
+        drawn = [draws[row].standard_normal(tuple(ask.embeddings[row].shape)) for row in rows]
+        moves = batch.pad_values([torch.as_tensor(own).to(inputs) for own in drawn], rows)
+        return inputs[rows] + spread[rows, None, None] * moves, inputs.new_tensor(1 / samples)
 
-    means = [torch.zeros_like(own) for own in inputs]
-    for number, slope in enumerate(ask.slopes(draw_copies())):
-        means[number // samples].add_(slope, alpha=1 / samples)
-    if times_input:
-        return batch.pad_values(
-            [(own * mean).sum(-1) for own, mean in zip(inputs, means, strict=True)]
-        )
-    return batch.pad_values([torch.linalg.vector_norm(mean, dim=-1) for mean in means])
+    mean = ask.sum_slopes(samples, draw_copies)
+    norm: Tensor = torch.linalg.vector_norm(mean, dim=-1)
+    return (inputs * mean).sum(-1) if times_input else norm

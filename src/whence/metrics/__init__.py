@@ -1,20 +1,23 @@
 """Metrics: one file each, registered by one decorator.
 
-A metric is `fn(trial, *, ...)`. It returns an `Outcome`: one value for each explanation of the trial, or a sentence
-that says why that one cannot be tested. Its null, the value of random explanations, follows from its registration;
-the metric itself does not compute it.
+A metric is `fn(trial, *, ...)`. It returns one value for each explanation of the trial, as an array or with more in
+an `Outcome`, in which a sentence says why one cannot be tested. What it needs of the model it yields, as a request of
+the trial, and is sent the answer; many metrics and trials are then answered in shared batches. Its null, the value of
+random explanations, follows from its registration; the metric itself does not compute it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from inspect import signature
+from functools import wraps
+from inspect import isgenerator, signature
 from typing import Any
 
 import numpy as np
 
 from whence.core.errors import BadMethod, UnknownMetric
 from whence.core.registry import Entry, Registry
-from whence.metrics._trial import Numbers, Trial
+from whence.metrics._requests import Numbers, Steps, run_together
+from whence.metrics._trial import Trial
 
 KINDS = ("faithfulness", "plausibility", "robustness", "sanity", "agreement")
 # rankings: random rankings of the same input; reversed: the same upside down, for metrics that keep tokens;
@@ -26,6 +29,9 @@ NOTHING_REMOVABLE = "The input has no token that can be removed."
 NO_PROMISE = "It makes no such promise."
 NOTHING_PROMISED = "There is nothing to miss a part of: what the scores should add up to is 0."
 ONE_TOKEN = "The input has only one token that can be removed: there is nothing to rank."
+
+# A function that returns why an input cannot be tested, or None.
+Obstacle = Callable[[Trial], str | None]
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,12 @@ def find_ranking_obstacle(trial: Trial) -> str | None:
     return ONE_TOKEN if len(trial.units) == 1 else None
 
 
+def run_metric(entry: Entry, trial: Trial, params: Mapping[str, Any]) -> Steps[Outcome]:
+    """Run a metric as a generator of its requests, to be answered together with others."""
+    steps: Steps[Outcome] = entry.fn.steps(trial, **params)  # type: ignore[attr-defined]
+    return steps
+
+
 def build_null_trial(entry: Entry, trial: Trial, row: int, draws: int) -> Trial:
     """Return a trial of random explanations, which gives the metric's null for the one in `row`."""
     kind = entry.facts["null"]
@@ -94,6 +106,27 @@ def _check(entry: Entry) -> None:
         raise BadMethod(f"{where} must state a null out of {NULLS} or a number. Got {null!r}.")
 
 
+def _wrap(fn: Callable[..., Any], facts: Mapping[str, Any]) -> Callable[..., Outcome]:
+    """Return a metric that may be called with a trial: what it asks is then answered at once."""
+    find_obstacle: Obstacle = facts.get("obstacle", lambda trial: None)
+
+    def steps(trial: Trial, **params: Any) -> Steps[Outcome]:
+        if why := find_obstacle(trial):
+            return build_untestable_outcome(trial, why)
+        result = fn(trial, **params)
+        if isgenerator(result):
+            result = yield from result
+        return result if isinstance(result, Outcome) else build_ranking_outcome(trial, result)
+
+    @wraps(fn)
+    def run(trial: Trial, **params: Any) -> Outcome:
+        outcome: Outcome = run_together([steps(trial, **params)])[0]
+        return outcome
+
+    run.steps = steps  # type: ignore[attr-defined]
+    return run
+
+
 # The facts that a metric states:
 # kind: one of KINDS.
 # direction: "higher" or "lower" is better.
@@ -101,6 +134,7 @@ def _check(entry: Entry) -> None:
 # null: the value of random explanations: one of NULLS, or a number if it is known without draws.
 # cite, formula, cost (in forward passes), misleads_when (how it goes wrong): texts for its card.
 # Optional facts:
+# obstacle(trial): the sentence that says why an input cannot be tested, or None, as find_ranking_obstacle returns it.
 # aggregate(parts): one number for a data set from the parts of all examples, each (examples,); default: the mean value.
 # again: the number of repeated explanations, by stages and parameters.
 # rationales: True if it needs human rationales.
@@ -111,6 +145,7 @@ metric = Registry(
     kind="metric",
     package="whence.metrics",
     check=_check,
+    wrap=_wrap,
     unknown=UnknownMetric,
     required=frozenset(
         {"kind", "direction", "range", "null", "cite", "formula", "cost", "misleads_when"}
@@ -121,10 +156,13 @@ __all__ = [
     "KINDS",
     "NULLS",
     "Outcome",
+    "Steps",
+    "Trial",
     "build_null_trial",
     "build_outcome",
     "build_ranking_outcome",
     "build_untestable_outcome",
     "find_ranking_obstacle",
     "metric",
+    "run_metric",
 ]

@@ -1,10 +1,9 @@
-"""Shared parts of metrics: removal steps, pixel maps and perturbation, checks for masks and rationales, areas.
+"""Shared parts of metrics: removal steps, pixel maps, checks for masks and rationales, areas.
 
 The 'attcat' counting follows the code of Qiang et al. 2022: shares of all tokens, special ones included,
-inputs of fewer than 10 tokens skipped. Pixel perturbation follows Chefer, Gur & Wolf 2021, in tenths.
+inputs of fewer than 10 tokens skipped.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
@@ -14,13 +13,10 @@ from typing import Any, Literal
 import numpy as np
 
 from whence.core.errors import BadParameter
-from whence.core.seed import build_generator
-from whence.data.images import ImageFill
-from whence.metrics._trial import Numbers, Trial
+from whence.metrics._requests import Numbers
+from whence.metrics._trial import Trial
 from whence.render.colour import compute_heatmap
 from whence.stats.segmentation import BACKGROUND, OBJECT
-
-TENTHS = range(1, 10)  # tenths of the picture that are removed, as in the authors' code
 
 
 def find_image_obstacle(trial: Trial) -> str | None:
@@ -60,74 +56,6 @@ def compute_pixel_maps(trial: Trial) -> Numbers:
             for row, own in zip(trial.scores, fine, strict=True)
         ]
     )
-
-
-def compute_perturbed_shares(trial: Trial, fill: ImageFill, *, lowest: bool) -> Numbers:
-    """Return each label's probability at each perturbation step, (explanations, steps, labels).
-
-    No pixel is removed at the first step; then the highest pixels of the map go first, or the lowest. An explanation
-    with all scores equal has NaN.
-    """
-    ranks = np.flatnonzero(~trial.flat)
-    labels = len(trial.removed.whole)
-    shares = np.full((len(trial.names), 1 + len(TENTHS), labels), np.nan)
-    if len(ranks):
-        predictions = trial.removed.predict_covered(
-            trial.item, _build_pixel_masks(trial, ranks.tolist(), lowest), fill
-        )
-        shares[ranks, 1:] = predictions.reshape(len(ranks), len(TENTHS), labels)
-        shares[ranks, 0] = trial.removed.whole
-    return shares
-
-
-def _build_pixel_masks(
-    trial: Trial, rows: Sequence[int], lowest: bool
-) -> Iterator[np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Yield, for each explanation and each tenth, the mask of removed pixels, (height, width).
-
-    Equal pixels go in an order that is drawn, the same for every explanation.
-    """
-    maps = compute_pixel_maps(trial)
-    size = maps.shape[1:]
-    pixels = size[0] * size[1]
-    drawn = build_generator("pixels", trial.seed, trial.item.key).permutation(pixels)
-    for row in rows:
-        heights = maps[row].reshape(-1)[drawn]
-        order = drawn[np.argsort(heights if lowest else -heights, kind="stable")]
-        for tenth in TENTHS:
-            gone = np.zeros(pixels, dtype=bool)
-            gone[order[: pixels * tenth // 10]] = True
-            yield gone.reshape(size)
-
-
-PerturbationMeasure = Literal["accuracy", "probability"]
-PERTURBED_SHARES = np.array([0, *TENTHS]) / 10  # the shares of the picture that are gone
-
-
-def find_perturbation_obstacle(trial: Trial, of: PerturbationMeasure) -> str | None:
-    """Return the reason why perturbation cannot be measured on this input; None if it can."""
-    if why := find_image_obstacle(trial):
-        return why
-    if of == "probability":
-        return None
-    if trial.task != "single_label":
-        return "Accuracy is that of a single label. Measure of=probability instead."
-    if trial.truth is None:
-        return "The picture has no label, so nothing can be right or wrong. Give labels, or measure of=probability."
-    return None
-
-
-def compute_perturbation_curves(
-    trial: Trial, of: PerturbationMeasure, fill: ImageFill, *, lowest: bool
-) -> Numbers:
-    """Return correctness, or the target's probability, at each share, (explanations, shares)."""
-    shares = compute_perturbed_shares(trial, fill, lowest=lowest)
-    rows, steps, labels = shares.shape
-    if of == "probability":
-        flat = shares.reshape(rows * steps, labels)
-        return trial.removed.select_target(flat).reshape(rows, steps)
-    right = (shares.argmax(2) == trial.truth).astype(np.float64)
-    return np.asarray(np.where(trial.flat[:, None], np.nan, right))
 
 
 Counting = Literal["units", "attcat"]
@@ -195,9 +123,6 @@ def select_highest_units(trial: Trial, top: float | None) -> np.ndarray[Any, np.
     return highest
 
 
-Counts = Sequence[int] | np.ndarray[Any, np.dtype[np.int64]]
-
-
 def parse_shares(owner: str, bins: str) -> list[Decimal]:
     """Parse the shares in a metric's `bins`, as exact decimals."""
     try:
@@ -223,38 +148,7 @@ def build_even_counts(units: int, steps: int) -> list[int]:
     return sorted({-(-units * step // steps) for step in range(1, steps + 1)})
 
 
-def count_removable_units(trial: Trial) -> int:
-    """Return how many units can be removed at once: all, unless deletion would empty the input."""
-    nothing_else = sum(map(len, trial.units)) == len(trial.item)
-    return len(trial.units) - (trial.removed.how == "delete" and nothing_else)
-
-
-def without_highest(trial: Trial, counts: Counts) -> Numbers:
-    """Return the target's probability with the highest units removed, (explanations, counts).
-
-    `counts` are the same for all explanations, or a row for each; they are cut to the number of removable units. An
-    explanation with all scores equal has NaN.
-    """
-    return _compute_probability(trial, counts, [order.tolist() for order in trial.orders])
-
-
-def without_lowest(trial: Trial, counts: Counts) -> Numbers:
-    """Return the target's probability with the lowest units removed, (explanations, counts)."""
-    return _compute_probability(trial, counts, [order[::-1].tolist() for order in trial.orders])
-
-
 def compute_area(heights: Numbers, at: Numbers) -> Numbers:
     """Return the area under each row by the trapezoid rule."""
     middles: Numbers = (heights[:, 1:] + heights[:, :-1]) / 2
     return np.asarray(middles @ np.diff(at))
-
-
-def _compute_probability(trial: Trial, counts: Counts, orders: list[list[int]]) -> Numbers:
-    gone = np.broadcast_to(
-        np.minimum(counts, count_removable_units(trial)), (len(orders), np.shape(counts)[-1])
-    )
-    ranks = np.flatnonzero(~trial.flat)
-    masked = [orders[row][:count] for row in ranks for count in gone[row]]
-    probabilities = np.full(gone.shape, np.nan)
-    probabilities[ranks] = trial.removed.probability(masked).reshape(len(ranks), gone.shape[1])
-    return probabilities

@@ -1,216 +1,30 @@
-"""Trial, the argument of metrics: explanations of one input, removal predictions, repeats, and dry runs.
+"""Trial, the argument of metrics: explanations of one input, side by side, and the model to test them on."""
 
-A dry run of a metric collects its model queries, so that queries of many inputs share a batch.
-"""
-
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import permutations
 from math import factorial
-from typing import Any, NoReturn, Protocol
+from typing import Any
 
 import numpy as np
 
 from whence.core.seed import build_generator
-from whence.core.types import PassCount, Target, Task
-from whence.data.images import ImageFill
-from whence.data.removal import Removal
+from whence.core.types import PassCount, Task
 from whence.data.tokens import EncodedInput
-from whence.stats.rank import level_ties, spearman
-from whence.tracing.ask import ModelQuery
-
-
-@dataclass(frozen=True)
-class Noise:
-    """Change: each token's embedding is moved in a random direction, by `radius` times its own length."""
-
-    radius: float
-    seed: int
-
-
-@dataclass(frozen=True)
-class Randomised:
-    """Change: the weights of the stages 0 to `stage`, from the output, are replaced by random ones."""
-
-    stage: int
-    seed: int
-
-
-@dataclass(frozen=True)
-class Dropout:
-    """Change: the model runs with dropout, as in training."""
-
-    seed: int
-
-
-@dataclass(frozen=True)
-class Padded:
-    """Change: the input is padded by `extra` tokens."""
-
-    extra: int
-
-
-@dataclass(frozen=True)
-class Beside:
-    """Change: the input shares its batch with other inputs."""
-
-
-@dataclass(frozen=True)
-class OtherClass:
-    """Change: the runner-up is explained, or the prediction if the runner-up was explained before."""
-
-
-Change = Noise | Randomised | Dropout | Padded | Beside | OtherClass
-
-
-@dataclass(frozen=True)
-class RepeatedExplanations:
-    """Explanations repeated under a change. A row is NaN exactly where `why_not` has a reason."""
-
-    scores: np.ndarray[Any, np.dtype[np.float64]]  # (explanations, tokens)
-    predicted: int  # the label that the model now predicts
-    why_not: Mapping[int, str]
-
-
-class ExplanationRepeater(Protocol):
-    """Interface: explains the input of a trial again, under a change."""
-
-    @property
-    def stages(self) -> tuple[str, ...]:
-        """The stages whose weights can be replaced, from the output to the input."""
-        ...
-
-    @property
-    def prices(self) -> list[int]:
-        """The forward passes that repeating each explanation once takes."""
-        ...
-
-    @property
-    def passes(self) -> PassCount:
-        """The passes that were run so far."""
-        ...
-
-    def __call__(self, change: Change, rows: Sequence[int] | None = None) -> RepeatedExplanations:
-        """Return all explanations, or those in `rows`, under `change`. The same change is made only once."""
-        ...
-
-
-ROUNDINGS = 64  # units in the last place by which outputs of a deep model may be off
-
-Numbers = np.ndarray[Any, np.dtype[np.float64]]
-
-
-class RemovalPredictions:
-    """Predictions for one input with units removed; the model sees every distinct variant once."""
-
-    def __init__(
-        self,
-        ask: ModelQuery,
-        units: Sequence[tuple[int, ...]],
-        how: Removal,
-        target: Target,
-        shares: Numbers,
-        task: Task,
-    ) -> None:
-        """Store the model query; `shares` are the label probabilities of the whole input."""
-        self.how = how
-        self._ask = ask
-        self._units = units
-        self._target = target
-        self._whole = shares
-        self._task = task
-        self._known: dict[frozenset[int], Numbers] = {frozenset(): shares}
-
-    def shares(self, holes: Sequence[Collection[int]]) -> Numbers:
-        """Return the label probabilities with the masked units of each set removed, (holes, labels)."""
-        if new := self.unknown(holes):
-            places = [self.places(units) for units in new]
-            predictions = (
-                self._ask.compute_probabilities_without(0, places, self.how).double().cpu().numpy()
-            )
-            self._known.update(zip(new, predictions, strict=True))
-        if not len(holes):
-            return self._whole[None][:0]
-        return np.stack([self._known[frozenset(units)] for units in holes])
-
-    def unknown(self, holes: Sequence[Collection[int]]) -> list[frozenset[int]]:
-        """Return the distinct sets of masked units that were not predicted yet."""
-        return [units for units in dict.fromkeys(map(frozenset, holes)) if units not in self._known]
-
-    def places(self, hole: Collection[int]) -> list[int]:
-        """Return the token positions of a set of masked units."""
-        return [place for unit in sorted(hole) for place in self._units[unit]]
-
-    def probability(self, holes: Sequence[Collection[int]]) -> Numbers:
-        """Return the target's probability with each set of units removed, (holes,)."""
-        return self.select_target(self.shares(holes))
-
-    def predict_labels(
-        self, holes: Sequence[Collection[int]]
-    ) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Return the predicted label with each set of units removed, (holes,)."""
-        shares = self.shares(holes)
-        best: np.ndarray[Any, np.dtype[np.int64]] = (
-            shares[:, :-1] if self._ask.rest else shares
-        ).argmax(1)
-        return best
-
-    def predict_covered(
-        self,
-        item: EncodedInput,
-        masks: Iterable[np.ndarray[Any, np.dtype[np.bool_]]],
-        fill: ImageFill,
-    ) -> Numbers:
-        """Return the label probabilities with masked pixels of an image covered, (masks, labels)."""
-        picture = item.picture
-        assert picture is not None, "only pictures have pixels"
-        bare = replace(item, tokens=(), words=())
-        variants = (
-            (0, replace(bare, picture=picture.without_pixels(mask, fill))) for mask in masks
-        )
-        probabilities: Numbers = self._ask.shares(variants).double().cpu().numpy()
-        return probabilities
-
-    @property
-    def whole(self) -> Numbers:
-        """The label probabilities of the whole input."""
-        return self._whole
-
-    def with_removal(self, how: Removal) -> "RemovalPredictions":
-        """Return predictions for the same input with another way of removal."""
-        return RemovalPredictions(
-            self._ask, self._units, how, self._target, self._whole, self._task
-        )
-
-    @property
-    def base(self) -> float:
-        """The target's probability for the whole input."""
-        return float(self.select_target(self._whole[None])[0])
-
-    @cached_property
-    def loo(self) -> Numbers:
-        """Leave-one-out: the fall of the target's probability when each unit is removed alone.
-
-        Falls that differ by no more than the rounding of the model's logits are made equal: that is no ranking.
-        """
-        falls = self.base - self.probability([(unit,) for unit in range(len(self._units))])
-        # How far the rounding of logits of ordinary size moves a probability: less, the surer the model is.
-        sure = self._task != "regression"
-        move = self._whole * (1 - self._whole) if sure else np.maximum(np.abs(self._whole), 1.0)
-        grain = ROUNDINGS * (self._ask.eps * float(np.abs(move).max()) + np.finfo(float).eps)
-        return level_ties(falls, grain)
-
-    @property
-    def contrast(self) -> bool:
-        """Whether the explained number is a difference of two labels, not a probability."""
-        return self._target.against is not None
-
-    def select_target(self, shares: Numbers) -> Numbers:
-        """Select the target's probability, or contrast, from label probabilities, (variants,)."""
-        value: Numbers = shares[:, self._target.index]
-        other = self._target.against
-        return value if other is None else value - shares[:, other.index]
+from whence.metrics._requests import (
+    Change,
+    Counts,
+    ExplanationRepeater,
+    Numbers,
+    Randomised,
+    RemovalPredictions,
+    RemovalRequest,
+    RepeatedExplanations,
+    RepeatRequest,
+    Steps,
+)
+from whence.stats.rank import spearman
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +40,7 @@ class Trial:
     units: tuple[tuple[int, ...], ...]  # places that come and go together; special tokens in none
     removed: RemovalPredictions
     again: ExplanationRepeater
-    marked: tuple[bool, ...] | None  # by unit: whether a person called it evidence
+    marked: tuple[bool, ...] | None = None  # by unit: whether a person called it evidence
     # Pixel labels of a picture: 1 on the outlined object, 0 on the background, -1 where unlabelled.
     mask: np.ndarray[Any, np.dtype[np.int8]] | None = None
     truth: int | None = None  # the label that people gave the input
@@ -234,6 +48,70 @@ class Trial:
     fine: tuple[np.ndarray[Any, Any] | None, ...] = ()
     seed: int = 0
     slope: float = 1.0  # sizes of d explained / d logits, added up: 1 for a logit, 2 for a contrast
+    results: tuple[Any, ...] = ()  # of the steps that the trial was made for, in their order
+
+    @property
+    def base(self) -> float:
+        """The target's probability for the whole input."""
+        return self.removed.base
+
+    def without(self, holes: Sequence[Collection[int]]) -> RemovalRequest:
+        """Request the target's probability with each set of units removed, (holes,)."""
+        return RemovalRequest(self.removed, holes, self.removed.select_target)
+
+    def without_each(self) -> RemovalRequest:
+        """Request the fall of the target's probability when each unit is removed alone, (units,)."""
+        return self.removed.build_loo_request()
+
+    def labels_without(self, holes: Sequence[Collection[int]]) -> RemovalRequest:
+        """Request the predicted label with each set of units removed, (holes,)."""
+        return RemovalRequest(self.removed, holes, self.removed.select_label)
+
+    def without_highest(self, counts: Counts) -> RemovalRequest:
+        """Request the target's probability with the highest units removed, (explanations, counts).
+
+        `counts` are the same for all explanations, or a row for each; they are cut to the number of removable units.
+        An explanation with all scores equal has NaN.
+        """
+        return self._without_first(self.orders, counts)
+
+    def without_lowest(self, counts: Counts) -> RemovalRequest:
+        """Request the target's probability with the lowest units removed, (explanations, counts)."""
+        return self._without_first(self.orders[:, ::-1], counts)
+
+    def _without_first(
+        self, orders: np.ndarray[Any, np.dtype[np.int64]], counts: Counts
+    ) -> RemovalRequest:
+        gone = np.broadcast_to(
+            np.minimum(counts, self.removable), (len(orders), np.shape(counts)[-1])
+        )
+        ranks = np.flatnonzero(~self.flat)
+        masked = [
+            order[:count]
+            for order, row in zip(orders[ranks].tolist(), gone[ranks].tolist(), strict=True)
+            for count in row
+        ]
+
+        def place(shares: Numbers) -> Numbers:
+            probabilities = np.full(gone.shape, np.nan)
+            probabilities[ranks] = self.removed.select_target(shares).reshape(
+                len(ranks), gone.shape[1]
+            )
+            return probabilities
+
+        return RemovalRequest(self.removed, masked, place)
+
+    def repeats(
+        self, changes: Sequence[Change], rows: Sequence[int] | None = None
+    ) -> RepeatRequest:
+        """Request all explanations, or those in `rows`, repeated under each change."""
+        return RepeatRequest(self.again, changes, rows)
+
+    @property
+    def removable(self) -> int:
+        """How many units can be removed at once: all, unless deletion would empty the input."""
+        nothing_else = sum(map(len, self.units)) == len(self.item)
+        return len(self.units) - (self.removed.how == "delete" and nothing_else)
 
     @cached_property
     def values(self) -> Numbers:
@@ -277,7 +155,7 @@ class Trial:
             signed=tuple(self.signed[row] for row in rows),
             axioms=tuple(self.axioms[row] for row in rows),
             fine=tuple(self.fine[row] for row in rows) if self.fine else (),
-            again=_SubsetRepeater(self.again, tuple(rows)),
+            again=_SubsetRepeater(self.again, rows),
         )
 
     def null(self, rankings: int, *, reverse: bool = False) -> "Trial":
@@ -327,47 +205,47 @@ class Trial:
         )
 
 
-@dataclass(frozen=True)
-class _SubsetRepeater:
-    """Repeater for a subset of a trial's explanations."""
+class _DerivedRepeater(ExplanationRepeater):
+    """Repeater for a trial made of another one, whose own repeater runs the model and counts."""
 
-    repeater: ExplanationRepeater
-    chosen: tuple[int, ...]
+    passes = PassCount(0, 0)
+
+    def __init__(self, origin: ExplanationRepeater) -> None:
+        self._origin = origin
 
     @property
     def stages(self) -> tuple[str, ...]:
-        return self.repeater.stages
+        return self._origin.stages
 
-    @property
-    def prices(self) -> list[int]:
-        prices = self.repeater.prices
-        return [prices[row] for row in self.chosen]
 
-    @property
-    def passes(self) -> PassCount:
-        return self.repeater.passes
+class _SubsetRepeater(_DerivedRepeater):
+    """Repeater for a subset of a trial's explanations."""
+
+    def __init__(self, origin: ExplanationRepeater, chosen: Sequence[int]) -> None:
+        super().__init__(origin)
+        self._chosen = list(chosen)
 
     def __call__(self, change: Change, rows: Sequence[int] | None = None) -> RepeatedExplanations:
-        requested = self.chosen if rows is None else [self.chosen[row] for row in rows]
-        repeat = self.repeater(change, requested)
-        own = {row: place for place, row in enumerate(self.chosen)}
+        repeat = self._origin(change, self._select(rows))
+        own = {row: place for place, row in enumerate(self._chosen)}
         why_not = {own[row]: why for row, why in repeat.why_not.items()}
-        return RepeatedExplanations(repeat.scores[list(self.chosen)], repeat.predicted, why_not)
+        return RepeatedExplanations(repeat.scores[self._chosen], repeat.predicted, why_not)
+
+    def make(self, changes: Sequence[Change], rows: Sequence[int] | None = None) -> None:
+        self._origin.make(changes, self._select(rows))
+
+    def _select(self, rows: Sequence[int] | None) -> list[int]:
+        return self._chosen if rows is None else [self._chosen[row] for row in rows]
 
 
-class _RandomRepeater:
+class _RandomRepeater(_DerivedRepeater):
     """Repeater for random explanations: the scores are shuffled once more."""
 
     def __init__(self, values: Numbers, trial: Trial, row: int | None = None) -> None:
+        super().__init__(trial.again)
         self._values = values
         self._row = row  # the explanation whose scores are shuffled; None for random rankings
         self._trial = trial
-        self.prices = [0] * len(values)
-        self.passes = PassCount(0, 0)
-
-    @property
-    def stages(self) -> tuple[str, ...]:
-        return self._trial.again.stages
 
     def __call__(self, change: Change, rows: Sequence[int] | None = None) -> RepeatedExplanations:
         # The stages of one cascade have their lower layers in common: they are one draw, not several.
@@ -379,11 +257,11 @@ class _RandomRepeater:
                 scores, int(self._trial.removed.predict_labels([()])[0]), {}
             )
         # Where the explanation has no repeat, or the prediction changed, the null has none either.
-        repeat = self._trial.again(change, [self._row])
+        repeat = self._origin(change, [self._row])
         if why := repeat.why_not.get(self._row):
-            nothing = np.full_like(scores, np.nan)
+            scores = np.full_like(scores, np.nan)
             return RepeatedExplanations(
-                nothing, repeat.predicted, dict.fromkeys(range(len(scores)), why)
+                scores, repeat.predicted, dict.fromkeys(range(len(scores)), why)
             )
         return RepeatedExplanations(scores, repeat.predicted, {})
 
@@ -393,20 +271,24 @@ _FLAT_REPEAT = (
 )
 
 
-def compute_repeat_correlation(
-    trial: Trial, change: Change, *, sizes: bool = False
-) -> tuple[Numbers, dict[int, str]]:
-    """Return Spearman's correlation of each explanation with its repeat under `change`, and reasons.
+def correlate_repeats(
+    trial: Trial, changes: Sequence[Change], *, sizes: bool = False
+) -> Steps[tuple[Numbers, dict[int, str]]]:
+    """Return Spearman's correlation of each explanation with its repeat under each change, and reasons.
 
-    With `sizes`, signs do not count. An explanation with all scores equal is not repeated: it has
-    NaN, and no reason here.
+    The correlations are (changes, explanations). With `sizes`, signs do not count. An explanation with all scores
+    equal is not repeated: it has NaN, and no reason here. Otherwise the reason is that of the first change.
     """
     own = np.abs(trial.values) if sizes else trial.values
     rows = np.flatnonzero((own != own[:, :1]).any(1)).tolist()
-    repeat = trial.again(change, rows)
-    other = trial.by_unit(repeat.scores)
-    rho = spearman(own, np.abs(other) if sizes else other)
-    return rho, {row: repeat.why_not.get(row, _FLAT_REPEAT) for row in rows if np.isnan(rho[row])}
+    correlations, why_not = np.empty((len(changes), len(own))), dict[int, str]()
+    for rho, repeat in zip(correlations, (yield trial.repeats(changes, rows)), strict=True):
+        other = trial.by_unit(repeat.scores)
+        rho[:] = spearman(own, np.abs(other) if sizes else other)
+        for row in rows:
+            if np.isnan(rho[row]):
+                why_not.setdefault(row, repeat.why_not.get(row, _FLAT_REPEAT))
+    return correlations, why_not
 
 
 def compute_promised_total(trial: Trial, row: int, residual: float) -> float:
@@ -417,70 +299,5 @@ def compute_promised_total(trial: Trial, row: int, residual: float) -> float:
     return total if abs(total) > 1e-6 * float(np.abs(scores).sum()) else 0.0
 
 
-# One step on a trial: a run of a metric, on the explanations or on random ones.
+# A step on a trial, such as a metric on it and on random explanations: a function, or a generator of requests.
 TrialStep = Callable[[Trial], Any]
-
-
-class AnswerPending(Exception):
-    """Raised in a dry run when a prediction is not known yet; the metric is run again later."""
-
-
-def find_pending_queries(trial: Trial, part: TrialStep) -> list[frozenset[int]] | None:
-    """Dry-run `part`; return the unknown sets of units it queries first, None if it needs none.
-
-    The model is not run. Where a part needs something else first, such as a repeated explanation, None is returned:
-    its later queries cannot be predicted.
-    """
-    recorder = _RecordingRemovals(trial.removed)
-    try:
-        part(replace(trial, removed=recorder, again=_NoRepeater(trial.again)))
-    except AnswerPending:
-        return recorder.pending or None
-    return None
-
-
-class _RecordingRemovals(RemovalPredictions):
-    """Removal predictions of a dry run: answer known queries; record unknown ones and stop the metric."""
-
-    def __init__(self, removed: RemovalPredictions) -> None:
-        self.__dict__.update(removed.__dict__)  # shares the dictionary of known predictions
-        self.pending: list[frozenset[int]] = []
-
-    def shares(self, holes: Sequence[Collection[int]]) -> Numbers:
-        self.pending = self.unknown(holes)
-        if self.pending:
-            raise AnswerPending
-        return super().shares(holes)
-
-    def predict_covered(
-        self,
-        item: EncodedInput,
-        masks: Iterable[np.ndarray[Any, np.dtype[np.bool_]]],
-        fill: ImageFill,
-    ) -> NoReturn:
-        raise AnswerPending
-
-    def with_removal(self, how: Removal) -> NoReturn:
-        raise AnswerPending
-
-
-@dataclass(frozen=True)
-class _NoRepeater:
-    """Repeater of a dry run: stops the metric instead of explaining again."""
-
-    repeater: ExplanationRepeater
-
-    @property
-    def stages(self) -> tuple[str, ...]:
-        return self.repeater.stages
-
-    @property
-    def prices(self) -> list[int]:
-        return self.repeater.prices
-
-    @property
-    def passes(self) -> PassCount:
-        return self.repeater.passes
-
-    def __call__(self, change: Change, rows: Sequence[int] | None = None) -> RepeatedExplanations:
-        raise AnswerPending

@@ -9,12 +9,13 @@ from whence.core.params import Range
 from whence.metrics import (
     ALL_EQUAL,
     Outcome,
+    Trial,
     build_outcome,
     build_untestable_outcome,
     find_ranking_obstacle,
     metric,
 )
-from whence.metrics._trial import Numbers, Trial
+from whence.metrics._requests import Numbers
 from whence.stats import rank
 from whence.stats.intervals import mean_of_known
 
@@ -30,6 +31,7 @@ _MISLEADS = "agreement is not truth: methods that err alike agree, and those tha
     direction="higher",
     range=(-1, 1),
     null="rankings",
+    obstacle=find_ranking_obstacle,
     cite="Kendall 1945, doi:10.1093/biomet/33.3.239; between explanations as in Neely et al. 2021, arXiv:2105.03287",
     formula="mean over the other explanations t of τ_b(s, t)",
     cost=_COST,
@@ -46,6 +48,7 @@ def tau_b(trial: Trial) -> Outcome:
     direction="higher",
     range=(0, 1),
     null="rankings",
+    obstacle=find_ranking_obstacle,
     cite="Krishna et al. 2022, arXiv:2202.01602 (feature agreement)",
     formula="mean over the other explanations t of |top k of s ∩ top k of t| / k",
     cost=_COST,
@@ -54,7 +57,7 @@ def tau_b(trial: Trial) -> Outcome:
 def top_k_overlap(trial: Trial, *, k: Annotated[int, Range(min=1)] = 5) -> Outcome:
     """Take the share of the k highest tokens that two explanations have in common; ties are shared out."""
     units = len(trial.units)
-    if 1 < units <= k:
+    if units <= k:
         return build_untestable_outcome(
             trial, f"The input has {units} tokens: all of them are among the {k} highest."
         )
@@ -67,6 +70,7 @@ def top_k_overlap(trial: Trial, *, k: Annotated[int, Range(min=1)] = 5) -> Outco
     direction="higher",
     range=(-1, 1),
     null="rankings",
+    obstacle=find_ranking_obstacle,
     cite="Pearson 1895, doi:10.1098/rspl.1895.0041",
     formula="mean over the other explanations t of cov(s, t) / (σ_s σ_t)",
     cost=_COST,
@@ -83,6 +87,7 @@ def pearson(trial: Trial) -> Outcome:
     direction="higher",
     range=(-1, 1),
     null="rankings",
+    obstacle=find_ranking_obstacle,
     cite="Spearman 1904, doi:10.2307/1412159; between explanations as in Krishna et al. 2022, arXiv:2202.01602",
     formula="mean over the other explanations t of ρ(s, t), the correlation of the ranks",
     cost=_COST,
@@ -96,8 +101,8 @@ def spearman(trial: Trial) -> Outcome:
 def _compute_agreement(trial: Trial, measure: Callable[[Numbers, Numbers], Numbers]) -> Outcome:
     """Compare each pair of explanations; one with all scores equal agrees with none."""
     rows = len(trial.names)
-    if why := find_ranking_obstacle(trial) or (_NO_OTHER if rows == 1 else None):
-        return build_untestable_outcome(trial, why)
+    if rows == 1:
+        return build_untestable_outcome(trial, _NO_OTHER)
     pairs = np.full((rows, rows), np.nan)
     for row in range(rows - 1):
         later = slice(row + 1, None)

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from whence.metrics import Outcome, build_ranking_outcome, build_untestable_outcome, metric
+from whence.metrics import Trial, metric
+from whence.metrics._requests import Numbers
 from whence.metrics._steps import find_rationale_obstacle
-from whence.metrics._trial import Trial
 from whence.stats import rationale
 
 
@@ -15,17 +15,16 @@ from whence.stats import rationale
     range=(0, 1),
     null="rankings",
     takes="text",
+    obstacle=find_rationale_obstacle,
     cite="DeYoung et al. 2020 (ERASER), arXiv:1911.03429",
     formula="area under precision over recall of the marked tokens, as the score that a token must have falls",
     cost="no forward",
     misleads_when="the model decides by other words than people; or much is marked: random explanations then get "
     "about the share that is",
 )
-def auprc(trial: Trial) -> Outcome:
+def auprc(trial: Trial) -> Numbers:
     """Go down the ranking and draw the precision over the recall of what people marked: the area under it.
 
     Tokens with the same score are taken together. The area is cut in trapezoids, as the authors cut it.
     """
-    if why := find_rationale_obstacle(trial):
-        return build_untestable_outcome(trial, why)
-    return build_ranking_outcome(trial, rationale.auprc(np.array(trial.marked), trial.values))
+    return rationale.auprc(np.array(trial.marked), trial.values)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from whence.metrics import NO_PROMISE, NOTHING_PROMISED, Outcome, build_outcome, metric
-from whence.metrics._trial import Trial, compute_promised_total
+from whence.metrics import NO_PROMISE, NOTHING_PROMISED, Outcome, Trial, build_outcome, metric
+from whence.metrics._trial import compute_promised_total
 
 _NAME = "conservation"  # the axiom of the tokens; those of layers are "conservation.LAYER"
 

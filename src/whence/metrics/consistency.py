@@ -5,14 +5,9 @@ from typing import Annotated
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import (
-    Outcome,
-    build_outcome,
-    build_untestable_outcome,
-    find_ranking_obstacle,
-    metric,
-)
-from whence.metrics._trial import Beside, Dropout, Padded, Trial, compute_repeat_correlation
+from whence.metrics import Outcome, Steps, Trial, build_outcome, find_ranking_obstacle, metric
+from whence.metrics._requests import Beside, Change, Dropout, Padded
+from whence.metrics._trial import correlate_repeats
 from whence.stats.intervals import mean_of_known
 
 
@@ -23,6 +18,7 @@ from whence.stats.intervals import mean_of_known
     range=(-1, 1),
     null="shuffles",
     again=lambda stages, params: params["seeds"] + 2,
+    obstacle=find_ranking_obstacle,
     cite="dropout at prediction time as in Gal & Ghahramani 2016, arXiv:1506.02142; padding and batch: whence",
     formula="min of: the mean over seeds of ρ(s, s with dropout), ρ(s, s of the padded input), ρ(s, s in a batch)",
     cost="the explanation made anew for each seed of dropout, 5 by default, and twice more",
@@ -34,25 +30,19 @@ def consistency(
     *,
     seeds: Annotated[int, Range(min=1)] = 5,
     padding: Annotated[int, Range(min=1)] = 4,
-) -> Outcome:
+) -> Steps[Outcome]:
     """Explain the same input with dropout as in training, padded, and in a batch: the lowest rank correlation.
 
     Dropout makes the model one of those that training went through, which answer alike, and is a matter of degree.
     Padding and batch are not: whence's own methods do not see them, and anything but 1, to rounding, is a fault of
     the model or of the method. What cannot be tried on a model is left out.
     """
-    if why := find_ranking_obstacle(trial):
-        return build_untestable_outcome(trial, why)
-    dropped = [compute_repeat_correlation(trial, Dropout(seed)) for seed in trial.seeds(seeds)]
-    padded, beside = (
-        compute_repeat_correlation(trial, Padded(padding)),
-        compute_repeat_correlation(trial, Beside()),
-    )
+    dropped: list[Change] = [Dropout(seed) for seed in trial.seeds(seeds)]
+    changes = [*dropped, Padded(padding), Beside()]
+    correlations, why_not = yield from correlate_repeats(trial, changes)
     parts = {
-        "dropout": mean_of_known(np.stack([values for values, _ in dropped])),
-        "padding": padded[0],
-        "batch": beside[0],
+        "dropout": mean_of_known(correlations[:-2]),
+        "padding": correlations[-2],
+        "batch": correlations[-1],
     }
-    lowest = np.fmin.reduce(list(parts.values()))
-    why_not = {**padded[1], **beside[1], **dropped[0][1]}
-    return build_outcome(lowest, why_not, parts=parts)
+    return build_outcome(np.fmin.reduce(list(parts.values())), why_not, parts=parts)

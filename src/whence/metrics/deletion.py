@@ -7,13 +7,13 @@ import numpy as np
 from whence.core.params import Range
 from whence.metrics import (
     Outcome,
+    Steps,
+    Trial,
     build_ranking_outcome,
-    build_untestable_outcome,
     find_ranking_obstacle,
     metric,
 )
-from whence.metrics._steps import build_even_counts, compute_area, without_highest
-from whence.metrics._trial import Trial
+from whence.metrics._steps import build_even_counts, compute_area
 
 
 @metric(
@@ -22,6 +22,7 @@ from whence.metrics._trial import Trial
     direction="lower",
     range=(0, 1),
     null="rankings",
+    obstacle=find_ranking_obstacle,
     cite="Petsiuk, Das & Saenko 2018, RISE, arXiv:1806.07421",
     formula="area under p(y | x without the top share s of its tokens), s from 0 to 1",
     cost="1 forward for each step, 10 by default",
@@ -29,14 +30,12 @@ from whence.metrics._trial import Trial
     "seen text with holes; or a word works through another, as in `not good`: with the one gone, removing the other "
     "helps",
 )
-def deletion(trial: Trial, *, steps: Annotated[int, Range(min=1)] = 10) -> Outcome:
+def deletion(trial: Trial, *, steps: Annotated[int, Range(min=1)] = 10) -> Steps[Outcome]:
     """Remove the highest tokens first and take the area under the target's probability.
 
     The tokens go in so many steps of like size, or one by one if there are no more of them.
     """
-    if why := find_ranking_obstacle(trial):
-        return build_untestable_outcome(trial, why)
     gone = [0, *build_even_counts(len(trial.units), steps)]
     at = np.array(gone) / len(trial.units)
-    curves = without_highest(trial, gone)
+    curves = yield trial.without_highest(gone)
     return build_ranking_outcome(trial, compute_area(curves, at), at=at, curves=curves)

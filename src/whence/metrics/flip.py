@@ -2,18 +2,18 @@
 
 import numpy as np
 
-from whence.metrics import (
-    Outcome,
-    build_ranking_outcome,
-    build_untestable_outcome,
-    find_ranking_obstacle,
-    metric,
-)
-from whence.metrics._steps import count_removable_units
-from whence.metrics._trial import Trial
+from whence.metrics import Steps, Trial, find_ranking_obstacle, metric
+from whence.metrics._requests import Numbers
 
 # Queries beyond the flip are at most this share of the queries needed.
 _OVERSHOOT = 0.1
+
+
+def _find_obstacle(trial: Trial) -> str | None:
+    """Return why there is no label or no ranking; None if there are both."""
+    if trial.task == "regression":
+        return "A regression predicts no label that could change."
+    return find_ranking_obstacle(trial)
 
 
 @metric(
@@ -22,31 +22,29 @@ _OVERSHOOT = 0.1
     direction="lower",
     range=(0, 1),
     null="rankings",
+    obstacle=_find_obstacle,
     cite="Nguyen 2018, doi:10.18653/v1/N18-1097; DeYoung et al. 2020, arXiv:1911.03429",
     formula="the smallest share s with argmax p(. | x without the top share s) ≠ argmax p(. | x); 1 if there is none",
     cost="1 forward for each token until the flip: at most n",
     misleads_when="another label than the predicted one is explained; or the model says the same to empty text, so "
     "that nothing flips it; or the prediction hung by a hair and any hole flips it",
 )
-def flip(trial: Trial) -> Outcome:
+def flip(trial: Trial) -> Steps[Numbers]:
     """Remove the highest tokens one by one until the predicted label changes: the share that had to go.
 
     A prediction that stays when all are gone counts as 1, like one that changes with the last of them.
     """
-    if trial.task == "regression":
-        return build_untestable_outcome(trial, "A regression predicts no label that could change.")
-    if why := find_ranking_obstacle(trial):
-        return build_untestable_outcome(trial, why)
-    units, last, orders = len(trial.units), count_removable_units(trial), trial.orders.tolist()
-    (label,) = trial.removed.predict_labels([()])
+    units, last, orders = len(trial.units), trial.removable, trial.orders.tolist()
+    (label,) = yield trial.labels_without([()])
     gone = np.full(len(orders), units)
     waiting = np.flatnonzero(~trial.flat)
     tested = 0
     while len(waiting) and tested < last:
         counts = range(tested + 1, min(last, tested + max(1, int(_OVERSHOOT * tested))) + 1)
         masked = [orders[row][:count] for row in waiting for count in counts]
-        flipped = (trial.removed.predict_labels(masked) != label).reshape(len(waiting), -1)
+        labels = yield trial.labels_without(masked)
+        flipped = (labels != label).reshape(len(waiting), -1)
         changed = flipped.any(1)
         gone[waiting[changed]] = counts.start + flipped[changed].argmax(1)
         waiting, tested = waiting[~changed], counts.stop - 1
-    return build_ranking_outcome(trial, gone / units)
+    return gone / units

@@ -6,9 +6,9 @@ from typing import Annotated
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import Outcome, build_ranking_outcome, build_untestable_outcome, metric
+from whence.metrics import Outcome, Trial, build_ranking_outcome, metric
+from whence.metrics._requests import Numbers
 from whence.metrics._steps import find_rationale_obstacle, select_highest_units
-from whence.metrics._trial import Numbers, Trial
 from whence.stats.rationale import TokenSpan, count_overlapping_spans, f1, find_spans
 
 
@@ -37,6 +37,7 @@ def _find_spans(trial: Trial, units: Iterable[bool]) -> list[TokenSpan]:
     null="rankings",
     takes="text",
     aggregate=_aggregate,
+    obstacle=find_rationale_obstacle,
     cite="DeYoung et al. 2020 (ERASER), arXiv:1911.03429",
     formula="F1 = 2PR / (P + R),  P = hits / |chosen spans|,  R = hits / |marked spans|;  a hit is a chosen span "
     "with |chosen ∩ marked| / |chosen ∪ marked| ≥ threshold;  over a data set F1 of mean P and mean R",
@@ -55,8 +56,6 @@ def iou_f1(
     `top` is the share of tokens that are chosen, rounded up; without it as many as people marked. Marked neighbours
     are one span, too. Under a threshold of a half, several spans could hit the same one, and F1 pass 1.
     """
-    if why := find_rationale_obstacle(trial):
-        return build_untestable_outcome(trial, why)
     gold = _find_spans(trial, trial.marked or ())
     counts = [
         count_overlapping_spans(_find_spans(trial, row), gold, threshold)

@@ -5,15 +5,9 @@ from typing import Annotated, Literal
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import (
-    Outcome,
-    build_ranking_outcome,
-    build_untestable_outcome,
-    find_ranking_obstacle,
-    metric,
-)
+from whence.metrics import Trial, find_ranking_obstacle, metric
+from whence.metrics._requests import Numbers
 from whence.metrics._steps import find_rationale_obstacle
-from whence.metrics._trial import Trial
 
 
 @metric(
@@ -25,6 +19,7 @@ from whence.metrics._trial import Trial
     takes="text",
     rationales=True,
     presets={"attcat": {"k": 20, "of": "count"}},
+    obstacle=lambda trial: find_ranking_obstacle(trial) or find_rationale_obstacle(trial),
     cite="Qiang et al. 2022, AttCAT (NeurIPS), for answers in SQuAD",
     formula="|top k ∩ marked| / k; as count |top k ∩ marked|, as recall |top k ∩ marked| / |marked|",
     cost="no forward",
@@ -36,17 +31,14 @@ def precision_at_k(
     *,
     k: Annotated[int, Range(min=1)] = 20,
     of: Literal["precision", "count", "recall"] = "precision",
-) -> Outcome:
+) -> Numbers:
     """Count how many of the k highest tokens are marked: inside the answer, or called evidence.
 
     `of` makes of the number its share of the k ("precision"; of all tokens, if there are fewer), leaves it as it is
     ("count", as the authors of AttCAT report it), or makes it the share of the marked ones ("recall").
     """
-    if why := find_ranking_obstacle(trial):
-        return build_untestable_outcome(trial, why)
-    if why := find_rationale_obstacle(trial):
-        return build_untestable_outcome(trial, why)
     marked = np.array(trial.marked)
     top = trial.orders[:, :k]
     parts = {"precision": top.shape[1], "count": 1, "recall": int(marked.sum())}
-    return build_ranking_outcome(trial, marked[top].sum(1) / parts[of])
+    values: Numbers = marked[top].sum(1) / parts[of]
+    return values

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from whence.metrics import Outcome, build_ranking_outcome, build_untestable_outcome, metric
+from whence.metrics import Outcome, Trial, build_ranking_outcome, metric
+from whence.metrics._requests import Numbers
 from whence.metrics._steps import compute_pixel_maps, find_mask_obstacle
-from whence.metrics._trial import Numbers, Trial
 from whence.stats.segmentation import count_overlap
 
 
@@ -22,6 +22,7 @@ def _aggregate(parts: Mapping[str, Numbers]) -> float:
     takes="picture",
     group="segmentation",
     aggregate=_aggregate,
+    obstacle=find_mask_obstacle,
     cite="Chefer, Gur & Wolf 2021, arXiv:2012.09838, with the masks of Guillaumin et al. 2014",
     formula="Σ pixels on the right side / Σ pixels with a side; a pixel is object if its map > the map's mean",
     cost="no forward",
@@ -30,8 +31,6 @@ def _aggregate(parts: Mapping[str, Numbers]) -> float:
 )
 def segmentation_accuracy(trial: Trial) -> Outcome:
     """Cut the map in two at its mean and count the pixels that are on the side where people put them."""
-    if why := find_mask_obstacle(trial):
-        return build_untestable_outcome(trial, why)
     assert trial.mask is not None
     overlap = count_overlap(compute_pixel_maps(trial), trial.mask)
     return build_ranking_outcome(

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from whence.metrics import Outcome, build_ranking_outcome, build_untestable_outcome, metric
+from whence.metrics import Outcome, Trial, build_ranking_outcome, metric
+from whence.metrics._requests import Numbers
 from whence.metrics._steps import compute_pixel_maps, find_mask_obstacle
-from whence.metrics._trial import Numbers, Trial
 from whence.stats.segmentation import count_overlap, mean_iou
 
 _SIDES = ("ground", "object")
@@ -30,6 +30,7 @@ def _aggregate(parts: Mapping[str, Numbers]) -> float:
     takes="picture",
     group="segmentation",
     aggregate=_aggregate,
+    obstacle=find_mask_obstacle,
     cite="Chefer, Gur & Wolf 2021, arXiv:2012.09838, with the masks of Guillaumin et al. 2014",
     formula="mean over object and ground of Σ |map ∩ mask| / Σ |map ∪ mask|; a pixel is object if its map > the "
     "map's mean",
@@ -38,8 +39,6 @@ def _aggregate(parts: Mapping[str, Numbers]) -> float:
 )
 def segmentation_iou(trial: Trial) -> Outcome:
     """Cut the map in two at its mean and divide what it shares with the mask by what either covers."""
-    if why := find_mask_obstacle(trial):
-        return build_untestable_outcome(trial, why)
     assert trial.mask is not None
     overlap = count_overlap(compute_pixel_maps(trial), trial.mask)
     parts = {

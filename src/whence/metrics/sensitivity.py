@@ -5,14 +5,8 @@ from typing import Annotated
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import (
-    NOTHING_REMOVABLE,
-    Outcome,
-    build_outcome,
-    build_untestable_outcome,
-    metric,
-)
-from whence.metrics._trial import Noise, Trial
+from whence.metrics import NOTHING_REMOVABLE, Outcome, Steps, Trial, build_outcome, metric
+from whence.metrics._requests import Noise
 
 _NOTHING_TO_MOVE = "All scores are 0: there is no length to compare a change with."
 
@@ -24,6 +18,7 @@ _NOTHING_TO_MOVE = "All scores are 0: there is no length to compare a change wit
     range=(0, float("inf")),
     null="shuffles",
     again=lambda stages, params: params["draws"],
+    obstacle=lambda trial: None if trial.units else NOTHING_REMOVABLE,
     cite="Yeh et al. 2019, arXiv:1901.09392 (max-sensitivity)",
     formula="max over noise ε that keeps the prediction of ‖s(x + ε) - s(x)‖ / ‖s(x)‖,  ‖ε_j‖ = radius · ‖e_j‖",
     cost="the explanation made anew for each draw, 10 by default",
@@ -35,25 +30,23 @@ def sensitivity(
     *,
     radius: Annotated[float, Range(min=0)] = 0.05,
     draws: Annotated[int, Range(min=1)] = 10,
-) -> Outcome:
+) -> Steps[Outcome]:
     """Move every token's embedding a little, in random directions, and take the largest change of the scores.
 
     `radius` is a share of each embedding's own length. Draws that change the prediction are left out: there is
     something else to explain then, and the explanation should change.
     """
-    if not trial.units:
-        return build_untestable_outcome(trial, NOTHING_REMOVABLE)
     # Divided by the largest score, because the squares of very small scores underflow.
     largest = np.abs(trial.values).max(1, keepdims=True)
     rows = np.flatnonzero(largest)
     scale = np.where(largest > 0, largest, 1.0)
     own = trial.values / scale
     length = np.where(largest[:, 0] > 0, np.linalg.norm(own, axis=1), np.nan)
-    predicted = int(trial.removed.predict_labels([()])[0])
+    (predicted,) = yield trial.labels_without([()])
     most = np.full(len(own), np.nan)
     why_not: dict[int, str] = {}
-    for seed in trial.seeds(draws):
-        repeat = trial.again(Noise(radius, seed), rows.tolist())
+    noises = [Noise(radius, seed) for seed in trial.seeds(draws)]
+    for repeat in (yield trial.repeats(noises, rows.tolist())):
         if repeat.predicted == predicted:
             with np.errstate(over="ignore"):  # tiny scores make infinite changes: see below
                 moved = trial.by_unit(repeat.scores) / scale - own

@@ -6,13 +6,13 @@ import numpy as np
 
 from whence.metrics import (
     Outcome,
+    Steps,
+    Trial,
     build_ranking_outcome,
-    build_untestable_outcome,
     find_ranking_obstacle,
     metric,
 )
-from whence.metrics._steps import count_units, parse_shares, without_lowest
-from whence.metrics._trial import Trial
+from whence.metrics._steps import count_units, parse_shares
 from whence.stats.rationale import mean_over_bins
 
 
@@ -22,6 +22,7 @@ from whence.stats.rationale import mean_over_bins
     direction="lower",
     range=(-1, 1),
     null="reversed",
+    obstacle=find_ranking_obstacle,
     cite="DeYoung et al. 2020, ERASER, arXiv:1911.03429",
     formula="mean over the shares k of p(y | x) - p(y | only the top k of the tokens of x)",
     cost="1 forward for each share",
@@ -34,7 +35,7 @@ def sufficiency(
     bins: str = "0.01,0.05,0.1,0.2,0.5",
     averaging: Literal["code", "paper"] = "code",
     rounding: Literal["up", "down"] = "up",
-) -> Outcome:
+) -> Steps[Outcome]:
     """Keep only the highest share of the tokens and measure the fall of the target's probability.
 
     A share of the tokens is rounded up; special tokens stay besides. `averaging="paper"` divides by one share more,
@@ -42,14 +43,12 @@ def sufficiency(
     deletion does it, and both ask the model the same questions.
     """
     shares = parse_shares("sufficiency", bins)
-    if why := find_ranking_obstacle(trial):
-        return build_untestable_outcome(trial, why)
     units = len(trial.units)
     if rounding == "up":
         missing = [units - count_units(share, units) for share in shares]
     else:
         missing = [count_units(1 - share, units) for share in shares]
-    curves = without_lowest(trial, [*missing, 0])
-    falls = trial.removed.base - curves[:, :-1]
+    curves = yield trial.without_lowest([*missing, 0])
+    falls = trial.base - curves[:, :-1]
     at = np.array([*map(float, shares), 1])
     return build_ranking_outcome(trial, mean_over_bins(falls, averaging), at=at, curves=curves)

@@ -5,9 +5,8 @@ from typing import Annotated
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import Outcome, build_ranking_outcome, build_untestable_outcome, metric
+from whence.metrics import Outcome, Trial, build_ranking_outcome, metric
 from whence.metrics._steps import find_rationale_obstacle, select_highest_units
-from whence.metrics._trial import Trial
 from whence.stats.rationale import count_tokens, find_spans
 
 
@@ -18,6 +17,7 @@ from whence.stats.rationale import count_tokens, find_spans
     range=(0, 1),
     null="rankings",
     takes="text",
+    obstacle=find_rationale_obstacle,
     cite="DeYoung et al. 2020 (ERASER), arXiv:1911.03429",
     formula="F1 = 2PR / (P + R),  P = |chosen ∩ marked| / |chosen|,  R = |chosen ∩ marked| / |marked|",
     cost="no forward",
@@ -30,8 +30,6 @@ def token_f1(trial: Trial, *, top: Annotated[float | None, Range(0, 1)] = None) 
     `top` is the share of tokens that are chosen, rounded up; without it as many as people marked, and then precision,
     recall and F1 are one number. Over a data set it is the mean, ERASER's macro F1.
     """
-    if why := find_rationale_obstacle(trial):
-        return build_untestable_outcome(trial, why)
     gold = find_spans(trial.marked or ())
     counts = [count_tokens(find_spans(row), gold) for row in select_highest_units(trial, top)]
     return build_ranking_outcome(

@@ -82,7 +82,7 @@ def compute_opacity(values: ValueArray) -> ValueArray:
     return np.asarray(0.9 * np.abs(values) ** 0.75)
 
 
-def format_image_legend(target: dict[str, Any], *, signed: bool) -> str:
+def format_image_legend(target: Mapping[str, Any], *, signed: bool) -> str:
     """Return the legend of the colours of an image map."""
     return (_IMAGE_LEGEND_SIGNED if signed else _IMAGE_LEGEND_UNSIGNED).format(
         target=format_target(target)
@@ -105,7 +105,7 @@ class PatchScore:
 
 
 def select_strongest_patches(
-    scores: Sequence[float], grid: Sequence[int], top: int
+    scores: Sequence[float], grid: Sequence[int], top: int | None
 ) -> list[PatchScore]:
     """Return the patches with the largest absolute scores; ties go to the first."""
     order = sorted(range(len(scores)), key=lambda place: -abs(scores[place]))[:top]
@@ -194,7 +194,7 @@ def sum_by_segment(
 
 
 def sum_payload_segments(
-    payload: dict[str, Any], explanation: dict[str, Any]
+    payload: Mapping[str, Any], explanation: Mapping[str, Any]
 ) -> list[SegmentScore]:
     """Sum the scores of an explanation by text of a pair; return an empty list for a single text."""
     tokens = payload["tokens"]
@@ -225,9 +225,11 @@ class Shades:
     words: tuple[float, ...]
     tokens: tuple[float, ...]
     legend: str
+    colours: str  # the legend without the note
+    note: str  # states that no score reaches the floor, if so
 
 
-def compute_shades(payload: dict[str, Any], explanation: dict[str, Any]) -> Shades:
+def compute_shades(payload: Mapping[str, Any], explanation: Mapping[str, Any]) -> Shades:
     """Scale one explanation for display."""
     scale = get_colour_scale(explanation)
     template = LEGEND_SIGNED if explanation["signed"] else LEGEND_UNSIGNED
@@ -240,6 +242,8 @@ def compute_shades(payload: dict[str, Any], explanation: dict[str, Any]) -> Shad
             explanation["scores"], scale["start"], scale["full"], explanation["signed"]
         ),
         f"{legend}. {scale['note']}" if scale["note"] else legend,
+        legend,
+        scale["note"] or "",
     )
 
 
@@ -253,7 +257,7 @@ def _scale_to_shades(
     return tuple(max(least, min(1.0, (score - start) / (full - start))) for score in scores)
 
 
-def format_target(target: dict[str, Any]) -> str:
+def format_target(target: Mapping[str, Any]) -> str:
     """Return the name of a target."""
     if target.get("against"):
         return f"{target['label']} rather than {target['against']['label']}"

@@ -1,24 +1,310 @@
-"""Documents made of blocks, the `Result` base classes that write them, and the format of numbers.
+"""Documents made of blocks, their writers as methods, and the format of numbers.
 
-A document is sections of paragraphs, fact lists, tables, plots, explanations and code; writers know
-blocks, never results. `Result` is a documented JSON object that shows itself as text, in a terminal, in a
-notebook and as a page; `SavedResult` can also be saved and read back. A mean is written with its
-interval, to as many decimals as show the width of most intervals in two digits.
+A `Document` is sections of blocks. It holds plain texts, as they came: writers put a text on one line, take out
+control characters and escape it, so that no report does. A report.py has one function, which lays out the result
+once for every surface:
+
+    def build_document(data: JsonObject) -> Document:
+        rows = [
+            (
+                method["name"],
+                Cell(method["verdict"], VERDICT_TONES[method["verdict"]], badge=True),
+                Cell(format_number(method["value"], 2), align="right", note=f"({method['spread']})"),
+            )
+            for method in data["methods"]
+        ]
+        overview = Section(
+            data["sentence"],
+            [
+                Paragraph(data["warning"], "warning"),
+                FactList([("model", data["model"]["name"]), ("seed", str(data["seed"]))]),
+                Table(("method", "verdict", "value"), rows, name="Verdicts"),
+                Paragraph(LEGEND, "dim"),
+            ],
+        )
+        plots = Columns([Plot(plot) for plot in data["plots"]])
+        details = Details("Seeds", [Code(data["seeds"])], instead=[Paragraph("--html has the seeds.", "dim")])
+        return Document("whence: a result", [overview, Section("Drawings", [plots, details])])
+
+Blocks without content (an empty text, no rows, no blocks) are left out, and sections without blocks, too, so a report
+needs no `if` around them. A mean is written with its interval, to as many decimals as show the width of most intervals
+in two digits.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor, log10
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from whence.core.errors import BadParameter, CannotRead
-from whence.core.files import read_json, write_if_path, write_text
+from whence.core.files import write_if_path
+from whence.core.result import RESULT_VERSION as RESULT_VERSION
+from whence.core.result import Result as CoreResult
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+JsonObject = Mapping[str, Any]
+
+# How a text is set off: "good", "weak" and "bad" are verdicts, green, yellow and red where there are colours.
+Tone = Literal["", "strong", "dim", "warning", "good", "weak", "bad"]
+VERDICT_TONES: Mapping[str, Tone] = {
+    "holds": "good",
+    "yes": "good",
+    "weak": "weak",
+    "undecided": "weak",
+    "fails": "bad",
+    "no": "bad",
+    "not tested": "dim",
+}
+
+
+@dataclass(frozen=True)
+class Track:
+    """A value with its interval as a dot on a line, which pages draw; the text beside it has the numbers."""
+
+    value: float
+    low: float
+    high: float
+    ends: tuple[float, float]  # of the line
+    mark: float | None = None  # a threshold
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A text in a table or heading, with what sets it off."""
+
+    text: str
+    tone: Tone = ""
+    note: str = ""  # said after the text, in dim
+    align: Literal["left", "right"] = "left"
+    badge: bool = False  # a verdict: a chip on a page
+    tint: float | None = None  # from -1 to 1: the shade behind the text
+    bar: float | None = (
+        None  # from -1 to 1: a bar beside the text, blue for positive and orange for negative
+    )
+    track: Track | None = None
+    link: str = ""  # the title of the section it leads to, on a page
+    title: str = ""  # what a page shows when one points at it
+
+    @property
+    def plain(self) -> str:
+        """The text and its note."""
+        return f"{self.text} {self.note}".strip() if self.note else self.text
+
+
+def to_cell(value: "str | Cell") -> Cell:
+    """Return a text as a cell."""
+    return value if isinstance(value, Cell) else Cell(value)
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading within a section, with a verdict if it has one."""
+
+    text: str
+    badge: Cell | None = None
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph of one or more sentences."""
+
+    text: str
+    tone: Tone = ""
+
+
+@dataclass(frozen=True)
+class Bullets:
+    """A list of lines."""
+
+    lines: Sequence[str]
+    tone: Tone = ""
+
+
+@dataclass(frozen=True)
+class FactList:
+    """A list of names and values; those without a value are left out."""
+
+    pairs: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: a header row, or none, and rows whose first cell is their name.
+
+    Where it is too wide, `wide` says what becomes of it: its rows are stacked, or its columns are split into several
+    tables that repeat the first. Rows below `ruled` rows from the end stand below a rule (random explanations).
+    """
+
+    heads: Sequence[str | Cell]
+    rows: Sequence[Sequence[str | Cell]]
+    name: str = ""  # a heading above it, and its name for screen readers
+    wide: Literal["stack", "split"] = "stack"
+    ruled: int = 0
+
+
+@dataclass(frozen=True)
+class Tint:
+    """A piece of a text with the shade behind it."""
+
+    text: str
+    shade: float = 0.0  # from -1 to 1
+    title: str = ""  # its score
+    kind: Literal["", "special", "marked"] = ""
+
+
+@dataclass(frozen=True)
+class TintedText:
+    """A text whose pieces are tinted by their scores. Pieces with spaces between them are pieces, too."""
+
+    pieces: Sequence[Tint]
+    legend: str = ""
+    plain: str = ""  # what text and Markdown show, which have no shades
+    beside: bool = False  # the second text of a pair
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture as base64 PNG, with its caption."""
+
+    png: str
+    size: tuple[int, int]  # height and width
+    title: str
+    under: str
+    alt: str
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Rows of pictures side by side, which only pages show; the first row starts with the picture itself."""
+
+    rows: Sequence[Sequence[Picture]]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A plot, see whence.render.charts: drawn on a page, sketched in characters elsewhere."""
+
+    plot: JsonObject
+
+
+@dataclass(frozen=True)
+class Code:
+    """Code to copy verbatim."""
+
+    text: str
+    language: str = ""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Blocks side by side, where there is room."""
+
+    blocks: "Sequence[Block]"
+
+
+@dataclass(frozen=True)
+class Details:
+    """Blocks folded away on a page, or open if they have no title; elsewhere `instead` stands for them."""
+
+    title: str
+    blocks: "Sequence[Block]"
+    instead: "Sequence[Block]" = ()
+
+
+Block = (
+    Heading
+    | Paragraph
+    | Bullets
+    | FactList
+    | Table
+    | TintedText
+    | Pictures
+    | Plot
+    | Code
+    | Columns
+    | Details
+)
+
+
+def drop_empty(blocks: Sequence[Block]) -> list[Block]:
+    """Return the blocks that have content."""
+    kept: list[Block] = []
+    for block in blocks:
+        match block:
+            case Heading(text) | Paragraph(text) | Code(text):
+                known = bool(text)
+            case Bullets(rows) | FactList(rows) | Pictures(rows):
+                known = bool(rows)
+            case Table(_, rows):
+                known = bool(rows)
+            case TintedText(pieces):
+                known = bool(pieces)
+            case Columns(inner):
+                known = bool(drop_empty(inner))
+            case Details(_, inner, instead):
+                known = bool(drop_empty(inner) or drop_empty(instead))
+            case Plot():
+                known = True
+        if known:
+            kept.append(block)
+    return kept
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, with a verdict if it has one, and blocks."""
+
+    title: str
+    blocks: Sequence[Block] = field(default=())
+    badge: Cell | None = None
+
+
+@dataclass(frozen=True)
+class Document:
+    """The title of a page, sections, and a line at the foot of the page."""
+
+    title: str
+    sections: Sequence[Section]
+    foot: str = ""
+    contents: bool = False  # a page starts with links to its sections
+
+    def list_sections(self) -> list[Section]:
+        """Return the sections that have content, without their empty blocks."""
+        sections = [Section(one.title, drop_empty(one.blocks), one.badge) for one in self.sections]
+        return [one for one in sections if one.title or one.blocks]
+
+    def to_text(self) -> str:
+        """Return the document as plain text."""
+        from whence.render.text import write_text_document
+
+        return write_text_document(self)
+
+    def to_terminal(self) -> "RenderableType":
+        """Return the document as a rich renderable, fitted to the terminal's width and characters."""
+        from whence.render.terminal import TerminalDocument
+
+        return TerminalDocument(self)
+
+    def to_html(self, *, fragment: bool = False) -> str:
+        """Return a page that opens from disk with no network, or a fragment for a notebook cell."""
+        from whence.render.html import write_fragment, write_page
+
+        return write_fragment(self) if fragment else write_page(self)
+
+    def to_markdown(self) -> str:
+        """Return the document in Markdown."""
+        from whence.render.markdown import write_markdown_document
+
+        return write_markdown_document(self)
+
+    def to_latex(self) -> str:
+        """Return the document in LaTeX, for inclusion in another (needs booktabs and xcolor)."""
+        from whence.render.latex import write_latex_document
+
+        return write_latex_document(self)
+
 
 TOO_FEW = "too few for an interval"
 
@@ -50,122 +336,12 @@ def format_interval(interval: Mapping[str, Any], digits: int | None, usual_n: in
     return f"{mean} [{format_number(interval['low'], digits)}, {format_number(interval['high'], digits)}]{n}"
 
 
-Tone = Literal["", "strong", "dim", "warning"]
-JsonObject = Mapping[str, Any]
+class Result(CoreResult):
+    """A result with a writer function for each surface, as "module:function"; goes when all make documents."""
 
-
-@dataclass(frozen=True)
-class Paragraph:
-    """A paragraph of one or more sentences."""
-
-    text: str
-    tone: Tone = ""
-
-
-@dataclass(frozen=True)
-class FactList:
-    """A list of names and values."""
-
-    pairs: Sequence[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class TableBlock:
-    """A table with a header row; if `folded`, it is folded away under its `name`."""
-
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    name: str = ""
-    folded: bool = False
-
-
-@dataclass(frozen=True)
-class EvaluationBlock:
-    """The tables of an evaluation, written by the evaluation's own report."""
-
-    payload: JsonObject
-
-
-@dataclass(frozen=True)
-class AuditBlock:
-    """An audit, written by the audit's own report."""
-
-    payload: JsonObject
-
-
-@dataclass(frozen=True)
-class PlotBlock:
-    """A plot, see whence.render.charts."""
-
-    plot: JsonObject
-
-
-@dataclass(frozen=True)
-class ExplanationBlock:
-    """The explanation of one example, its words tinted by their scores."""
-
-    title: str
-    says: Sequence[str]
-    payload: JsonObject  # the payload of an explanation by one method (docs/reference/json.md)
-
-
-@dataclass(frozen=True)
-class CodeBlock:
-    """A code block to copy verbatim."""
-
-    text: str
-    language: str = ""
-
-
-Block = (
-    Paragraph
-    | FactList
-    | TableBlock
-    | EvaluationBlock
-    | AuditBlock
-    | PlotBlock
-    | ExplanationBlock
-    | CodeBlock
-)
-
-
-@dataclass(frozen=True)
-class Section:
-    """A heading and its blocks."""
-
-    title: str
-    blocks: Sequence[Block] = field(default=())
-
-
-@dataclass(frozen=True)
-class Document:
-    """A title and its sections."""
-
-    title: str
-    sections: Sequence[Section]
-
-
-RESULT_VERSION = 1
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """A JSON object that shows itself as text, in a terminal, in a notebook and as a page."""
-
-    payload: Mapping[str, Any]
-
-    # Writer functions by surface, as "module:function"; imported on first use.
     _writers: ClassVar[Mapping[str, str]]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the documented JSON object."""
-        return dict(self.payload)
-
-    def to_json(self) -> str:
-        """Return the documented JSON object as text; numbers come back bit for bit."""
-        return json.dumps(self.payload, ensure_ascii=False, indent=1) + "\n"
-
-    def to_html(self, path: str | Path | None = None) -> str:
+    def to_html(self, path: Any = None) -> str:
         """Return one page that opens from disk with no network, and write it if a path is given."""
         return write_if_path(self._write("page"), path)
 
@@ -183,46 +359,16 @@ class Result:
         return resolve_name(self._writers[surface])(self.to_dict())
 
 
-@dataclass(frozen=True, eq=False)
 class SavedResult(Result):
-    """A result with a kind and a version, which can be saved as JSON or as an HTML page."""
+    """A `Result` with `_kind` instead of `kind`, and `read`; goes when all make documents."""
 
     _kind: ClassVar[str]
-    _article: ClassVar[str] = "a"
 
-    def save(self, path: str | Path) -> Path:
-        """Write the result: as a page if the name ends in .html, as JSON if it ends in .json."""
-        ending = Path(path).suffix.lower()
-        if ending in (".html", ".htm"):
-            self.to_html(path)
-            return Path(path)
-        if ending != ".json":
-            raise BadParameter(
-                f"{self._article.capitalize()} {self._kind} is saved as .json or .html. Got {str(path)!r}; give a "
-                "name with one of these endings."
-            )
-        return write_text(path, self.to_json())
+    def __init_subclass__(cls) -> None:
+        if "_kind" in cls.__dict__:
+            cls.kind = cls._kind
 
     @classmethod
-    def from_dict(cls, payload: Any) -> Self:
-        """Build a result from the object that `to_dict` returned."""
-        what = f"a saved {cls._kind}"
-        if not isinstance(payload, dict) or payload.get("kind") != cls._kind:
-            raise CannotRead(f"This is not {what}. Give a .json file that save() wrote.")
-        if payload.get("version") != RESULT_VERSION:
-            raise CannotRead(
-                f"This is version {payload.get('version')!r} of the format; this whence reads {RESULT_VERSION}."
-            )
-        result = cls(payload)
-        try:
-            str(result)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            raise CannotRead(
-                f"This is not {what}: {type(error).__name__} {error}. Give a .json file that save() wrote."
-            ) from None
-        return result
-
-    @classmethod
-    def read(cls, path: str | Path) -> Self:
+    def read(cls, path: Any) -> Self:
         """Read a result that `save` wrote as JSON."""
-        return cls.from_dict(read_json(path, cls._kind))
+        return cls.load(path)

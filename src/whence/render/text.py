@@ -4,16 +4,152 @@
 screen. `sanitise_html` also replaces characters that turn the direction of text.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from whence.render import document as doc
+from whence.render.charts import expand_plot
 from whence.render.colour import (
     format_target,
     format_word_note,
-    get_colour_scale,
     select_strongest_patches,
     sum_payload_segments,
 )
+
+_TEXT_WIDTH = 100  # columns of tables and plots
+
+
+def flatten(
+    blocks: Sequence[doc.Block], *, columns: bool = False, plots: bool = True
+) -> list[doc.Block]:
+    """Return blocks one below the other, for details what stands instead; columns stay if wanted."""
+    flat: list[doc.Block] = []
+    for block in doc.drop_empty(blocks):
+        match block:
+            case doc.Details(_, _, instead):
+                flat += flatten(instead, columns=columns, plots=plots)
+            case doc.Columns(inner) if not columns:
+                flat += flatten(inner, plots=plots)
+            case doc.Plot(plot):
+                flat += [block, *flatten(expand_plot(plot), columns=columns)] if plots else []
+            case _:
+                flat.append(block)
+    return flat
+
+
+def select_columns(
+    table: doc.Table, width: int, *, bars: bool = False
+) -> list[tuple[list[doc.Cell], list[list[doc.Cell]]]]:
+    """Return the heads and rows of a table, or of several that fit the width, if it is to be split.
+
+    doc.Columns without text are left out, or with `bars` those without text and bar, and short rows are filled up.
+    """
+    columns = max(map(len, [table.heads, *table.rows]))
+    grid = [
+        [*map(doc.to_cell, row), *[doc.Cell("")] * (columns - len(row))]
+        for row in [table.heads, *table.rows]
+    ]
+    used = [
+        place
+        for place in range(columns)
+        if not place or any(row[place].plain or (bars and row[place].bar) for row in grid[1:])
+    ]
+    widths = [max(len(row[place].plain) for row in grid) for place in used]
+    bands: list[list[int]] = [[]]
+    taken = widths[0]
+    for place, wide in zip(used[1:], widths[1:], strict=True):
+        if table.wide == "split" and bands[-1] and taken + 2 + wide > width:
+            bands.append([])
+            taken = widths[0]
+        bands[-1].append(place)
+        taken += 2 + wide
+    return [
+        (
+            [grid[0][place] for place in (0, *band)],
+            [[row[place] for place in (0, *band)] for row in grid[1:]],
+        )
+        for band in bands
+    ]
+
+
+def to_line(text: str) -> str:
+    """Return a foreign text on one line, without control characters."""
+    return " ".join(sanitise_text(text).split())
+
+
+def write_text_document(document: doc.Document) -> str:
+    """Return a document as plain text."""
+    sections = document.list_sections()
+    parts = []
+    for section in sections:
+        title = format_heading(section.title, section.badge)
+        lines = [title, "-" * len(title)] if title and len(sections) > 1 else [title]
+        parts.append("\n".join([*lines[: 2 * bool(title)], *_format_blocks(section)]))
+    return "\n\n".join(parts)
+
+
+def format_heading(text: str, badge: doc.Cell | None) -> str:
+    """Return a heading with its verdict."""
+    return to_line(f"{text}: {badge.plain}" if badge and text else badge.plain if badge else text)
+
+
+def _format_blocks(section: doc.Section) -> list[str]:
+    lines: list[str] = []
+    before: doc.Block = doc.Heading("")
+    for block in flatten(section.blocks):
+        own = list(_format_block(block))
+        if own and needs_gap(before, block):
+            lines.append("")
+        lines += own
+        before = block if own else before
+    return lines
+
+
+def needs_gap(before: doc.Block, block: doc.Block) -> bool:
+    """Return whether an empty line stands between two blocks: none between lines, nor below a heading."""
+    prose = (doc.Paragraph, doc.Bullets, doc.TintedText)
+    if isinstance(block, doc.Heading):
+        return True
+    return not isinstance(before, doc.Heading) and not (
+        isinstance(block, prose) and isinstance(before, prose)
+    )
+
+
+def _format_block(block: doc.Block) -> Iterator[str]:
+    match block:
+        case doc.Heading(text, badge):
+            yield format_heading(text, badge)
+        case doc.Paragraph(text):
+            yield to_line(text)
+        case doc.Bullets(lines):
+            yield from map(to_line, lines)
+        case doc.FactList(pairs):
+            yield from (to_line(f"{name}: {text}") for name, text in pairs if text)
+        case doc.Table():
+            yield from [to_line(block.name)] if block.name else []
+            for number, (heads, rows) in enumerate(select_columns(block, _TEXT_WIDTH)):
+                yield from [""] if number else []
+                yield from align_columns([heads, *rows])
+        case doc.TintedText():
+            yield from [f"  {to_line(block.plain)}"] if block.plain else []
+        case doc.Code(text):
+            yield from (f"    {sanitise_text(line)}" for line in text.splitlines())
+
+
+def align_columns(rows: Sequence[Sequence[doc.Cell]]) -> list[str]:
+    """Return rows as indented lines with aligned columns; an empty row of heads is left out."""
+    texts = [[to_line(cell.plain) for cell in row] for row in rows]
+    sides = [cell.align for cell in rows[1]]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return [
+        "  "
+        + "  ".join(
+            f"{text:>{width}}" if side == "right" else f"{text:<{width}}"
+            for text, side, width in zip(line, sides, widths, strict=True)
+        ).rstrip()
+        for line in texts
+        if any(line)
+    ]
 
 
 def escape_formula(value: Any) -> Any:
@@ -60,7 +196,7 @@ def format_probability(probability: float) -> str:
     )
 
 
-def describe_prediction(payload: dict[str, Any]) -> str:
+def describe_prediction(payload: Mapping[str, Any]) -> str:
     """Describe the prediction, and the target if it is another class."""
     prediction, target = payload["prediction"], payload["target"]
     if prediction["probability"] is None:
@@ -74,7 +210,7 @@ def describe_prediction(payload: dict[str, Any]) -> str:
     return sanitise_text(text)
 
 
-def format_output_words(payload: dict[str, Any]) -> str:
+def format_output_words(payload: Mapping[str, Any]) -> str:
     """Return the words at whose positions the output was read; empty if it has no position."""
     places = set(payload.get("read", ()))
     words = [word for word in payload["words"] if places.intersection(word["tokens"])]
@@ -88,9 +224,9 @@ def format_output_words(payload: dict[str, Any]) -> str:
 
 
 def select_top_features(
-    payload: dict[str, Any], explanation: dict[str, Any], top: int
+    payload: Mapping[str, Any], explanation: Mapping[str, Any], top: int | None
 ) -> list[tuple[str, float]]:
-    """Return the `top` words or patches with the largest absolute scores, with their scores."""
+    """Return the `top` words or patches with the largest absolute scores, or all, with their scores."""
     scores = explanation["word_scores"]
     if payload.get("picture"):
         patches = select_strongest_patches(explanation["scores"], payload["picture"]["grid"], top)
@@ -99,7 +235,7 @@ def select_top_features(
     return [(sanitise_text(payload["words"][i]["text"]), scores[i]) for i in order[:top]]
 
 
-def format_axioms(explanation: dict[str, Any]) -> str:
+def format_axioms(explanation: Mapping[str, Any]) -> str:
     """Return an explanation's axiom residuals; those of layers ("conservation.layer0") together."""
     alone, layered = [], dict[str, list[str]]()
     for name, residual in explanation["axioms"].items():
@@ -112,7 +248,7 @@ def format_axioms(explanation: dict[str, Any]) -> str:
     return "; ".join([*alone, *layers])
 
 
-def format_segments(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
+def format_segments(payload: Mapping[str, Any], explanation: Mapping[str, Any]) -> str:
     """Return the shares of the two texts of a pair in an explanation; empty for a single text.
 
     Methods whose word scores are no sums have no total.
@@ -129,7 +265,7 @@ def format_segments(payload: dict[str, Any], explanation: dict[str, Any]) -> str
     return "; ".join(parts)
 
 
-def list_explanation_notes(payload: dict[str, Any], explanation: dict[str, Any]) -> list[str]:
+def list_explanation_notes(payload: Mapping[str, Any], explanation: Mapping[str, Any]) -> list[str]:
     """Return the notes below an explanation: contrast, word scores, segments and axiom residuals."""
     contrast = sanitise_text(
         payload["provenance"].get("contrast", "")
@@ -152,26 +288,6 @@ def format_input_warnings(payload: Mapping[str, Any]) -> str:
     warnings = [f"The {where} {dropped} tokens did not fit and were cut off."] if dropped else []
     warnings += [sanitise_text(warning["message"]) for warning in payload.get("warnings", ())]
     return " ".join(warnings)
-
-
-def format_explanation_text(payload: dict[str, Any], top: int = 10) -> str:
-    """Return a payload as plain text."""
-    lines = [f"{sanitise_text(payload['model']['name'])}: {describe_prediction(payload)}"]
-    if note := format_input_warnings(payload):
-        lines.append(note)
-    for explanation in payload["explanations"]:
-        scale = get_colour_scale(explanation, "patch" if payload.get("picture") else "word")
-        method, target = (
-            sanitise_text(explanation["method"]),
-            sanitise_text(format_target(payload["target"])),
-        )
-        lines.append(f"{method} for {target}{format_unit(explanation)}:")
-        words = select_top_features(payload, explanation, top)
-        width = max((len(word) for word, _ in words), default=0)
-        lines += [f"  {word:<{width}}  {score:+.3g}" for word, score in words]
-        lines += [f"  ({scale['note']})"] if scale["note"] else []
-        lines += [f"  ({note})" for note in list_explanation_notes(payload, explanation)]
-    return "\n".join(lines)
 
 
 _COLUMN_ROLES = (("text", "texts"), ("pair", "second texts"), ("label", "labels"))

@@ -64,7 +64,6 @@ class Execution:
     device: str | None = None
     batch_size: int | None = None  # inputs in one batch at most; None: as many as suit the model
     checkpoint: bool = False
-    compile: bool = False
     # Of Ray alone.
     address: str | None = None  # None: a cluster on this machine, for as long as the run takes
     actors: int | None = None
@@ -227,7 +226,6 @@ FIELD_TYPES: Mapping[str, _FieldType] = {
     "device": _TEXT,
     "batch_size": _COUNT,
     "checkpoint": _FLAG,
-    "compile": _FLAG,
     "address": _TEXT,
     "actors": _COUNT,
     "gpus_per_actor": _FieldType("a number, at least 0", _parse_number),

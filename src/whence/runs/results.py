@@ -25,7 +25,8 @@ from whence.core.errors import (
     WhenceError,
     suggest_name,
 )
-from whence.core.files import quote_path, write_if_path
+from whence.core.files import quote_path
+from whence.core.result import RESULT_VERSION, Result
 from whence.data.dataset import match_label_names
 from whence.explain.explanation import compute_method_scale
 from whence.explain.request import resolve_methods
@@ -38,7 +39,6 @@ from whence.render.colour import (
     compute_word_score,
     describe_conservation_failure,
 )
-from whence.render.document import RESULT_VERSION, SavedResult
 from whence.runs.plan import Plan, to_plain_fields
 from whence.runs.records import SORT_COLUMNS, TABLES, Record
 from whence.runs.store import (
@@ -70,6 +70,7 @@ from whence.studies.evaluation.statistics import (
 )
 
 if TYPE_CHECKING:
+    from whence.render.document import Document
     from whence.studies.audit.audit import Audit
 
 
@@ -322,37 +323,24 @@ _MAX_BAD_ROWS = 5  # unreadable rows that are listed
 _AGREEMENT_METRICS = ("tau_b",)
 
 
-@dataclass(frozen=True, eq=False)
-class RunReport(SavedResult):
+class RunReport(Result):
     """The report of a run: tables, charts, examples, failures, provenance, how to reproduce it."""
 
-    _kind: ClassVar[str] = "run"
-    _writers: ClassVar[Mapping[str, str]] = {
-        "page": "whence.runs.report:render_run_html",
-        "fragment": "whence.runs.report:render_run_fragment",
-        "text": "whence.runs.report:format_run_text",
-        "terminal": "whence.runs.report:render_run_terminal",
-    }
+    kind: ClassVar[str] = "run"
 
-    def to_markdown(self, path: str | Path | None = None) -> str:
-        """Return the report in Markdown, and write it if a path is given."""
-        from whence.runs.report import format_run_markdown
+    def document(self) -> "Document":
+        """Return the blocks that every surface shows."""
+        from whence.runs.report import build_document
 
-        return write_if_path(format_run_markdown(self.to_dict()), path)
-
-    def to_latex(self, path: str | Path | None = None) -> str:
-        """Return the report in LaTeX (needs booktabs and xcolor), and write it if a path is given."""
-        from whence.runs.report import format_run_latex
-
-        return write_if_path(format_run_latex(self.to_dict()), path)
+        return build_document(self.data)
 
     @property
     def evaluation(self) -> Evaluation:
         """The evaluation of the run's methods by its metrics."""
-        return Evaluation(self.payload["evaluation"])
+        return Evaluation(self.data["evaluation"])
 
     def __repr__(self) -> str:
-        facts = self.payload
+        facts = self.data
         return f"<RunReport of {facts['name']}: {facts['state']}, {facts['examples']} examples>"
 
 

@@ -20,12 +20,13 @@ from whence.core.errors import BadParameter, OutOfMemory, WhenceError, is_failur
 from whence.core.types import OutputScale
 from whence.data.removal import BULK_REMOVALS, Removal, list_players, resolve_removal
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_explainer import describe_origin, strip_method_name
-from whence.explain.batch_policy import MAX_INPUTS
+from whence.explain.examine import strip_method_name
 from whence.explain.explainer import Explainer, load
 from whence.explain.explanation import Explanation
+from whence.explain.inputs import InputFailureCallback
+from whence.explain.pipeline import describe_origin
 from whence.explain.request import MethodRequest, resolve_methods
-from whence.explain.tasks import InputFailureCallback, build_pair_warning
+from whence.explain.tasks import build_pair_warning
 from whence.kernels.device_memory import trim_heap
 from whence.metrics._trial import Trial
 from whence.models.fingerprint import compute_fingerprint
@@ -53,7 +54,6 @@ from whence.studies.evaluation.measure import (
     UnreadableExample,
     build_mark_function,
     build_trial_steps,
-    measure_trial,
     resolve_metrics,
     try_method,
 )
@@ -439,7 +439,7 @@ class BatchWork:
     explainer: Explainer
     plan: Plan
     resolved: ResolvedPlan
-    batch_size: int  # inputs in one batch at most
+    batch_size: int | None  # inputs in one batch at most
     clock: MetricTimer = field(default_factory=MetricTimer)
 
     def __call__(
@@ -495,8 +495,7 @@ class BatchWork:
         for place, trial, explanations in trials:
             row = some[place].row
             _add_explanations(results, some[place], explanations)
-            for measure in measures:
-                outcomes = measure_trial(measure, trial, plan.rankings)
+            for measure, outcomes in zip(measures, trial.results[1:], strict=True):
                 for name, outcome in zip(trial.names, outcomes, strict=True):
                     results.tested[row, name, measure.name] = outcome
             self.clock.end(trial)
@@ -563,12 +562,11 @@ class Worker:
             revision=plan.revision,
             mlm=plan.mlm,
             checkpoint=execution.checkpoint,
-            compile=execution.compile,
         )
         self._plan = plan
         self._resolved = resolve_plan_for_model(plan, self.explainer.loaded)
         self._requests = {method.name: method for method in self._resolved.methods}
-        self._batch_size = MAX_INPUTS if execution.batch_size is None else execution.batch_size
+        self._batch_size = execution.batch_size
         # By method: the failure if this kind of model does not support it, else None. Probed once.
         self._cannot: dict[str, ResultFailure | None] = {}
 

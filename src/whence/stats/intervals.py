@@ -177,17 +177,20 @@ def count_needed_examples(comparisons: int, level: float) -> int:
     return n
 
 
-def adjust_holm(p_values: Sequence[float]) -> list[float]:
+def adjust_holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Return the p values adjusted by Holm's step-down procedure, in the order they came in.
 
-    The i-th smallest of m is multiplied by m - i + 1, is no smaller than the one before it, and at most 1.
+    The i-th smallest of m is multiplied by m - i + 1, is no smaller than the one before it, and at most 1. Unknown
+    ones stay unknown and do not count.
     """
-    values = np.asarray(p_values, dtype=np.float64)
+    known = [place for place, p in enumerate(p_values) if p is not None]
+    values = np.array([p_values[place] for place in known], dtype=np.float64)
     order = np.argsort(values, kind="stable")
     steps = values[order] * np.arange(len(values), 0, -1)
-    adjusted = np.empty_like(values)
-    adjusted[order] = np.minimum(1, np.maximum.accumulate(steps))
-    return [float(p) for p in adjusted]
+    adjusted: list[float | None] = [None] * len(p_values)
+    for place, p in zip(order, np.maximum.accumulate(steps), strict=True):
+        adjusted[known[place]] = min(1.0, float(p))
+    return adjusted
 
 
 # Up to this many entries without ties the p value is exact; above, the normal approximation is good.

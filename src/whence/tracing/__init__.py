@@ -10,7 +10,7 @@ from whence.kernels.contract import contract, contract_normalised, gather
 from whence.tracing.ask import ModelQuery, PredictionCache
 from whence.tracing.attention_layer import AttentionLayer
 from whence.tracing.attention_override import override_attention, watch_attention
-from whence.tracing.forward import compile_forward, compute_plain_logits
+from whence.tracing.forward import compute_plain_logits
 from whence.tracing.structure import EncoderDecoder
 from whence.tracing.target import ResolvedTargets, TargetSpec, compute_probabilities
 from whence.tracing.trace import GRADIENTS, NEEDS, Trace, run_traced
@@ -25,7 +25,6 @@ __all__ = [
     "ResolvedTargets",
     "TargetSpec",
     "Trace",
-    "compile_forward",
     "compute_plain_logits",
     "compute_probabilities",
     "contract",

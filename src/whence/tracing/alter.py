@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from whence.core.errors import BadParameter, NotCapturable
 from whence.core.seed import build_generator
 from whence.data.batches import Batch
-from whence.models.model import find_token_embeddings
+from whence.models.facts import find_token_embeddings, get_facts
 from whence.tracing.attention_interface import route_attention, set_weight_edit
-from whence.tracing.forward import can_route_attention, open_plain_forward
+from whence.tracing.forward import open_plain_forward
 from whence.tracing.recognise import AttentionRecogniser
 from whence.tracing.restore import alter_model
 from whence.tracing.structure import group_parameters_by_stage
@@ -30,13 +30,18 @@ from whence.tracing.structure import group_parameters_by_stage
 
 @contextmanager
 def add_embedding_noise(
-    model: nn.Module, ids: Iterable[int], radius: float, seed: int
+    model: nn.Module,
+    ids: Iterable[int],
+    radius: float,
+    seed: int,
+    drawn: dict[str, Tensor] | None = None,
 ) -> Iterator[None]:
     """Move the embeddings of some tokens, each in a random direction by `radius` times its length.
 
     The table itself is changed: a token gets the same noise at every position, so deletion, padding
     and batches see the same noise. A row of zeros, as padding often is, stays. `ids` must hold the
-    ids of the input and of all its replacement tokens.
+    ids of the input and of all its replacement tokens. With `drawn`, the copy of the table is kept there
+    for the next noise on the same ids.
     """
     table, token_ids = _find_embedding_weight(model), sorted(set(ids))
     if token_ids and not 0 <= token_ids[0] <= token_ids[-1] < len(table):
@@ -45,7 +50,10 @@ def add_embedding_noise(
             f"There is no token {bad_id}: the model has embeddings for the ids 0 to {len(table) - 1}."
         )
     with alter_model(model, f"noise {radius!r} {seed} {token_ids}") as stack:
-        _replace_parameters(stack, {table: _add_noise_to_rows(table, token_ids, radius, seed)})
+        copy = _copy_once(table, repr(token_ids), {} if drawn is None else drawn)
+        _replace_parameters(
+            stack, {table: _add_noise_to_rows(table, copy, token_ids, radius, seed)}
+        )
         yield
 
 
@@ -68,24 +76,35 @@ def _find_embedding_weight(model: Any) -> nn.Parameter:
 
 # The caller may be in inference mode, and no gradient flows through a tensor made in that mode.
 @torch.inference_mode(False)
-def _add_noise_to_rows(table: Tensor, ids: Sequence[int], radius: float, seed: int) -> Tensor:
-    data = table.detach().clone()
+def _copy_once(table: Tensor, key: str, drawn: dict[str, Tensor]) -> Tensor:
+    if key not in drawn:
+        drawn.clear()
+        drawn[key] = table.detach().clone()
+    return drawn[key]
+
+
+@torch.inference_mode(False)
+def _add_noise_to_rows(
+    table: Tensor, copy: Tensor, ids: Sequence[int], radius: float, seed: int
+) -> Tensor:
     for identity in ids:
-        direction = build_generator("noise", seed, identity).standard_normal(data.shape[1])
+        direction = build_generator("noise", seed, identity).standard_normal(table.shape[1])
         direction *= radius / np.linalg.norm(direction)
-        row = data[identity].double()
-        data[identity] = row + torch.from_numpy(direction).to(row.device) * row.norm()
-    return data
+        row = table.detach()[identity].double()
+        copy[identity] = row + torch.from_numpy(direction).to(row.device) * row.norm()
+    return copy
 
 
 @contextmanager
-def randomise_weights(model: nn.Module, stage: int, seed: int) -> Iterator[None]:
+def randomise_weights(
+    model: nn.Module, stage: int, seed: int, drawn: dict[str, Tensor] | None = None
+) -> Iterator[None]:
     """Replace the weights of stages 0 to `stage` by random ones (Adebayo et al. 2018, arXiv:1810.03292).
 
     Each tensor is drawn from a normal distribution with the mean and the deviation of its own
     entries, so activations stay of a plausible size. A tensor whose entries are all equal (biases of
     zero, the ones of a norm) has learnt nothing that could be destroyed, and stays. A shared tensor is
-    drawn once.
+    drawn once. With `drawn`, weights that an earlier stage drew with this seed are taken from there.
     """
     groups = list(group_parameters_by_stage(model).values())
     if not 0 <= stage < len(groups):
@@ -100,10 +119,11 @@ def randomise_weights(model: nn.Module, stage: int, seed: int) -> Iterator[None]
                 f"The weights {name!r} of {type(model).__name__} are {kind} and cannot be drawn at random. "
                 "Load the model without quantisation."
             )
+    drawn = {} if drawn is None else drawn
     with alter_model(model, f"weights {stage} {seed}") as stack:
-        _replace_parameters(
-            stack, {weight: _draw_weights(name, weight, seed) for name, weight in weights.items()}
-        )
+        for name in weights.keys() - drawn.keys():
+            drawn[name] = _draw_weights(name, weights[name], seed)
+        _replace_parameters(stack, {weight: drawn[name] for name, weight in weights.items()})
         yield
 
 
@@ -223,7 +243,7 @@ def cut_edges(
     """
     with alter_model(model, "edges cut") as stack:
         # Either routing or recognition, not both: each of them would count the calls.
-        if not (can_route_attention(model) and stack.enter_context(route_attention(model, None))):
+        if not (get_facts(model).is_routable and stack.enter_context(route_attention(model, None))):
             stack.enter_context(AttentionRecogniser(batch_size))
         forward = stack.enter_context(open_plain_forward(model))
 

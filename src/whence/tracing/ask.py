@@ -6,23 +6,28 @@ explained scalar. `resolve_baseline` chooses the uninformative input of integrat
 zero without a padding token.
 """
 
-from array import array
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import groupby, islice
 from threading import get_ident
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from whence.core.errors import BadParameter
 from whence.core.types import OutputScale
-from whence.data.batches import Batch, BatchRules, collate
+from whence.data.batches import Batch, BatchRules, VariantKey, Variants, plan_rows
 from whence.data.images import IMAGE_FILLS, EncodedImage, ImageFill, split_patches
-from whence.data.removal import DRAWS_PER_REMOVAL, Removal, remove_tokens, select_replacements
+from whence.data.removal import (
+    DRAWS_PER_REMOVAL,
+    Removal,
+    count_passes_per_removal,
+    remove_sets,
+    select_replacements,
+)
 from whence.data.tokens import EncodedInput
 from whence.models.model import InfillModel
 from whence.tracing.embeddings import (
@@ -33,10 +38,11 @@ from whence.tracing.embeddings import (
 )
 from whence.tracing.forward import is_comparing_runs, open_plain_forward
 from whence.tracing.infill import InfillCache
-from whence.tracing.out_of_memory import RetryHalved, build_retry_batches
+from whence.tracing.out_of_memory import RetryHalved
 from whence.tracing.target import ResolvedTargets, compute_probabilities
 
-VariantKey = tuple[Hashable, ...]
+Query = TypeVar("Query")
+Report = Callable[[int], None]
 
 
 class PredictionCache:
@@ -56,43 +62,90 @@ class PredictionCache:
     ) -> None:
         # The language model's draws are cached too: equal masked positions get equal replacements.
         self.infill = (
-            None if infiller is None else InfillCache(infiller, device=device, size=policy.size)
+            None
+            if infiller is None
+            else InfillCache(infiller, device=device, size=policy.for_variants.size)
         )
         self._runs = 0
         self._model = model
         self._pad_id = pad_id
         self._device = device
-        self._policy = policy
-        self._known: dict[VariantKey, Tensor] = {}
+        self._policy = policy.for_variants
+        # Of each known variant the number of labels, and its row among those with as many.
+        self._known: dict[VariantKey, tuple[int, int]] = {}
+        self._logits: dict[int, Tensor] = {}
 
     def __call__(
-        self, variants: Sequence[EncodedInput], progress: Callable[[int], None] = lambda _: None
+        self, variants: Sequence[EncodedInput], progress: Report = lambda _: None
     ) -> Tensor:
         """Return the logits of each variant, (variants, labels), in the order given."""
-        keys = [build_variant_key(item) for item in variants]
-        new = {k: item for k, item in zip(keys, variants, strict=True) if k not in self._known}
-        if new:
-            self._ask(list(new), list(new.values()), progress)
-        return torch.stack([self._known[k] for k in keys]).to(self._device)
+        return self.answer(Variants.of(variants), progress)[0]
 
-    def _ask(
+    def without(
         self,
-        names: Sequence[VariantKey],
         items: Sequence[EncodedInput],
-        progress: Callable[[int], None],
-    ) -> None:
+        owners: Sequence[int],
+        sets: Sequence[Collection[int]],
+        how: Removal,
+        fillers: Mapping[str, int],
+        progress: Report = lambda _: None,
+    ) -> tuple[Tensor, list[int]]:
+        """Return the logits of inputs without sets of their tokens, (sets, draws, labels), and the passes of each input.
+
+        `owners` has the number of each set's input. Passes are those that an input needs by itself, cache hits
+        included; equal variants of it need one. Only the removal "draw" has several draws.
+        """
+        before, draws, passes = self.forwards, 1, [0] * len(items)
+        if how == "draw":
+            assert self.infill is not None, "without a language model, resolve refuses to draw"
+            variants, passes = self.infill(items, owners, sets, progress)
+            draws = DRAWS_PER_REMOVAL
+        else:
+            variants = remove_sets(items, owners, sets, how, fillers)
+        logits, keys = self.answer(variants, progress)
+        for owner, _ in set(zip((o for o in owners for _ in range(draws)), keys, strict=True)):
+            passes[owner] += 1
+        progress(sum(passes) - (self.forwards - before))  # cache hits
+        return logits.reshape(len(sets), draws, -1), passes
+
+    def answer(
+        self, variants: Variants, progress: Report = lambda _: None
+    ) -> tuple[Tensor, list[VariantKey]]:
+        """Return the logits of variants, (variants, labels), and a key of each: equal ones are run once."""
+        keys = variants.build_keys()
+        new = {key: row for row, key in enumerate(keys) if key not in self._known}
+        if new:
+            self._ask(variants, new, progress)
+        labels = self._known[keys[0]][0]
+        rows = torch.tensor([self._known[key][1] for key in keys])
+        return self._logits[labels][rows.to(self._device)], keys
+
+    def _ask(self, variants: Variants, new: Mapping[VariantKey, int], progress: Report) -> None:
+        names, rows, kinds = [*new], [*new.values()], variants.list_kinds(self._policy)
+        lengths = variants.lengths[rows].tolist()
+        batches = plan_rows([kinds[row] for row in rows], lengths, self._policy)
         # Opened once for all batches: preparing and restoring the model takes as long as a small batch.
         with open_plain_forward(self._model) as logits_of:
-            work = build_retry_batches(self._model, "answers", items, self._policy)
+            work = RetryHalved(
+                self._model,
+                "answers",
+                batches,
+                lambda part: len(part) * max(lengths[i] for i in part),
+            )
             for numbers in work:
                 with work.retry_halved(numbers):
-                    batch_items = [items[i] for i in numbers]
-                    batch = collate(batch_items, pad_id=self._pad_id, device=self._device)
-                    # Thousands of rows are cheaper to keep, and to stack again, on the CPU.
-                    for i, row in zip(numbers, logits_of(batch).cpu(), strict=True):
-                        self._known[names[i]] = row
+                    chosen = [rows[i] for i in numbers]
+                    batch = variants.collate(chosen, pad_id=self._pad_id, device=self._device)
+                    self._keep([names[i] for i in numbers], logits_of(batch))
                     self._runs += len(numbers)
                     progress(len(numbers))
+
+    def _keep(self, names: Sequence[VariantKey], logits: Tensor) -> None:
+        labels = logits.shape[1]
+        earlier = self._logits.get(labels, logits[:0])
+        rows = range(len(earlier), len(earlier) + len(names))
+        self._known.update((name, (labels, row)) for name, row in zip(names, rows, strict=True))
+        self._logits[labels] = torch.cat([earlier, logits])
 
     @property
     def forwards(self) -> int:
@@ -102,23 +155,9 @@ class PredictionCache:
     def forget(self) -> None:
         """Drop all cached logits and replacements; the count of forward passes stays."""
         self._known.clear()
+        self._logits.clear()
         if self.infill:
             self.infill.forget()
-
-
-def build_variant_key(item: EncodedInput) -> VariantKey:
-    """Return a key that is equal for two variants exactly if the model cannot tell them apart."""
-    parts: list[Hashable] = [item.reading]
-    for name in sorted(item.features):
-        values = item.features[name]
-        plain = not values or isinstance(values[0], int)
-        parts += [name, array("q", values).tobytes() if plain else values]
-    if item.answer:
-        parts.append(item.answer)
-    if item.picture is not None:
-        picture = item.picture
-        parts += [picture.digest, picture.hidden, picture.blot, picture.fill]
-    return tuple(parts)
 
 
 Baseline = Literal["pad", "mask", "zero", "mean", "black", "blur"]
@@ -207,11 +246,6 @@ class ModelQuery:
         return self._batch.items[0].rest
 
     @property
-    def _chunk_size(self) -> int:
-        longest = max(map(len, self._batch.items))
-        return max(1, min(_MAX_VARIANTS, _MAX_TOKENS // max(1, longest)))
-
-    @property
     def _pictures(self) -> list[EncodedImage]:
         return [item.picture for item in self._batch.items if item.picture is not None]
 
@@ -231,12 +265,8 @@ class ModelQuery:
 
         Equal variants within a chunk, at most 2,048 in a row, are run once.
         """
-        variants = iter(variants)
-        values = [self._logits.new_empty(0)]
-        while chunk := list(islice(variants, self._chunk_size)):
-            owners = torch.tensor([owner for owner, _ in chunk], device=self._device)
-            values.append(self._targets.at(owners).value(self._logits_of(chunk), of))
-        return torch.cat(values)
+        parts = [self._measure(*answered, of) for answered in self._answer(variants)]
+        return torch.cat([self._logits.new_empty(0), *(values[:, 0] for values in parts)])
 
     def without(self, holes: Sequence[Sequence[Collection[int]]], how: Removal) -> list[Tensor]:
         """Return, for each input, the target's probability with each of its sets of masked positions removed.
@@ -244,49 +274,69 @@ class ModelQuery:
         With the removal "draw" it is the mean over the draws; each set takes a call of the language model.
         """
         requests = ((row, places) for row, sets in enumerate(holes) for places in sets)
-        values = _average_draws(self(self._without(requests, how), of="probability"), how)
+        parts = [
+            self._measure(owners, logits, "probability").mean(1)
+            for owners, logits in self._answer_without(requests, how)
+        ]
+        values = torch.cat([self._logits.new_empty(0), *parts])
         return list(torch.split(values, [len(sets) for sets in holes]))
 
     def compute_probabilities_without(
-        self, row: int, holes: Sequence[Collection[int]], how: Removal
+        self, holes: Iterable[tuple[int, Collection[int]]], how: Removal
     ) -> Tensor:
-        """Return the probabilities of all labels, (holes, labels), with each set of positions of one input removed."""
-        variants = self._without(((row, places) for places in holes), how)
-        return _average_draws(self.shares(variants), how)
+        """Return the probabilities of all labels, (holes, labels), without each (input's number, positions)."""
+        return self._compute_shares(self._answer_without(holes, how))
 
     def shares(self, variants: Iterable[tuple[int, EncodedInput]]) -> Tensor:
         """Return the probabilities of all labels for each (input's number, variant of it), (variants, labels)."""
-        variants = iter(variants)
-        parts = [self._logits.new_empty((0, self._logits.shape[1])).double()]
-        while chunk := list(islice(variants, self._chunk_size)):
-            parts.append(compute_probabilities(self._logits_of(chunk).double(), self._targets.task))
-        return torch.cat(parts)
+        return self._compute_shares(self._answer(variants))
 
-    def _without(
-        self, masked: Iterable[tuple[int, Collection[int]]], how: Removal
-    ) -> Iterator[tuple[int, EncodedInput]]:
-        """Yield the variants of each (input's number, masked positions): one, or one for each draw."""
-        items, masked = self._batch.items, iter(masked)
-        if how != "draw":
-            for row, places in masked:
-                yield row, remove_tokens(items[row], places, how, self.fillers)
-            return
-        while chunk := list(islice(masked, self._chunk_size)):
-            for (row, _), variants in zip(chunk, self._infill(chunk), strict=True):
-                for variant in variants:
-                    yield row, variant
+    def _compute_shares(self, answered: Iterable[tuple[Sequence[int], Tensor]]) -> Tensor:
+        task, none = self._targets.task, self._logits.new_empty((0, self._logits.shape[1])).double()
+        parts = [compute_probabilities(logits.double(), task).mean(1) for _, logits in answered]
+        return torch.cat([none, *parts])
 
-    def _infill(self, masked: list[tuple[int, Collection[int]]]) -> list[tuple[EncodedInput, ...]]:
-        """Fill masked positions by the language model, and count the distinct requests of each input."""
-        infill = self._answers.infill
-        assert infill is not None, "without a language model, resolve refuses to draw"
-        distinct = {(row, frozenset(at)) for row, at in masked if len(at)}
-        for row, _ in distinct:
-            self.forwards[row] += 1
-        before = infill.forwards
-        result = infill([(self._batch.items[row], at) for row, at in masked], self._progress)
-        self._progress(len(distinct) - (infill.forwards - before))  # cache hits
-        return result
+    def _measure(self, owners: Sequence[int], logits: Tensor, of: OutputScale | None) -> Tensor:
+        """Return the scalar of each owner's logits, (variants, draws), from (variants, draws, labels)."""
+        rows = torch.tensor(owners, device=self._device).repeat_interleave(logits.shape[1])
+        return self._targets.at(rows).value(logits.flatten(0, 1), of).reshape(logits.shape[:2])
+
+    def _answer(
+        self, variants: Iterable[tuple[int, EncodedInput]]
+    ) -> Iterator[tuple[list[int], Tensor]]:
+        """Yield the owners of variants, and the variants' logits, (variants, 1, labels), in chunks."""
+        for owners, chunk in self._iterate_chunks(variants, 1):
+            before = self._answers.forwards
+            logits, keys = self._answers.answer(Variants.of(chunk), self._progress)
+            distinct = set(zip(owners, keys, strict=True))
+            for owner, _ in distinct:
+                self.forwards[owner] += 1
+            self._progress(len(distinct) - (self._answers.forwards - before))  # cache hits
+            yield owners, logits[:, None]
+
+    def _answer_without(
+        self, holes: Iterable[tuple[int, Collection[int]]], how: Removal
+    ) -> Iterator[tuple[list[int], Tensor]]:
+        """Yield the owners of masked positions, and the logits without these, (sets, draws, labels), in chunks."""
+        items = self._batch.items
+        for owners, sets in self._iterate_chunks(holes, count_passes_per_removal(how)):
+            logits, passes = self._answers.without(
+                items, owners, sets, how, self.fillers, self._progress
+            )
+            for owner, count in enumerate(passes):
+                self.forwards[owner] += count
+            yield owners, logits
+
+    def _iterate_chunks(
+        self, queries: Iterable[tuple[int, Query]], passes: int
+    ) -> Iterator[tuple[list[int], list[Query]]]:
+        """Yield queries, each with an input's number, in chunks; without a shared cache, answers are dropped between."""
+        longest, queries = max(map(len, self._batch.items)), iter(queries)
+        size = max(1, min(_MAX_VARIANTS, _MAX_TOKENS // max(1, longest)) // passes)
+        while chunk := list(islice(queries, size)):
+            yield [owner for owner, _ in chunk], [query for _, query in chunk]
+            if not self._keep:
+                self._answers.forget()
 
     @cached_property
     def embeddings(self) -> list[Tensor]:
@@ -311,7 +361,7 @@ class ModelQuery:
         result = []
         for item, own in zip(self._batch.items, self.embeddings, strict=True):
             sources = len(item) - len(item.answer)
-            vectors = torch.stack([source] * sources + [decoder] * len(item.answer))
+            vectors = torch.cat([source.expand(sources, -1), decoder.expand(len(item.answer), -1)])
             special = [token.special and keep_special for token in item.tokens]
             keep_own = torch.tensor(special, device=self._device)[:, None]
             result.append(torch.where(keep_own, own, vectors))
@@ -328,8 +378,12 @@ class ModelQuery:
 
     def at(self, points: Iterable[EmbeddedInput], of: OutputScale | None = None) -> Tensor:
         """Return the scalar at each (input's number, vectors), in the order given."""
-        values = [value for _, value, _ in self._run(points, of, slope=False)]
-        return torch.cat([self._logits.new_empty(0), *values])
+        values = [self._logits.new_empty(0)]
+        for chunk in self._split_into_batches(points):
+            rows = [row for row, _ in chunk]
+            vectors = self._batch.pad_values([vectors for _, vectors in chunk], rows)
+            values += [one for *_, one, _ in self._evaluate(rows, vectors, of, slope=False)]
+        return torch.cat(values)
 
     def slopes(
         self, points: Iterable[EmbeddedInput], of: OutputScale | None = None
@@ -338,68 +392,78 @@ class ModelQuery:
 
         Points are consumed one batch at a time, so that no more of them need be in memory.
         """
-        for chunk, _, slopes in self._run(points, of, slope=True):
-            for (owner, _), slope in zip(chunk, slopes, strict=True):
-                self.backwards[owner] += 1
-                yield slope
+        for chunk in self._split_into_batches(points):
+            rows = [row for row, _ in chunk]
+            vectors = self._batch.pad_values([vectors for _, vectors in chunk], rows)
+            for batch, *_, slopes in self._evaluate(rows, vectors, of, slope=True):
+                yield from batch.unpad_values(slopes)
 
-    def _run(
-        self, points: Iterable[EmbeddedInput], of: OutputScale | None, *, slope: bool
-    ) -> Iterator[tuple[Sequence[EmbeddedInput], Tensor, list[Tensor]]]:
-        kind = "slopes" if slope else "points"
-        work = RetryHalved(self._model, kind, self._split_into_batches(points), _count_cells)
-        for chunk in work:
-            with work.retry_halved(chunk):
+    def sum_slopes(
+        self, count: int, build: Callable[[list[int], list[int]], tuple[Tensor, Tensor]]
+    ) -> Tensor:
+        """Return the sum of factors times the scalar's gradients at `count` points of each input.
+
+        `build` is given inputs' numbers and points' numbers, as many as fill a batch, and returns these points and
+        the factors of their gradients, (points, places, features) both; factors may broadcast. Each point is
+        built once, input by input. The sum is (batch, places, features).
+        """
+        sums = torch.zeros_like(self._batch.pad_values(self.embeddings))
+        pairs = ((row, number) for row in range(len(self._batch)) for number in range(count))
+        for chunk in self._split_into_batches(pairs):
+            rows = [row for row, _ in chunk]
+            vectors, factors = build(rows, [number for _, number in chunk])
+            factors = factors.expand_as(vectors)
+            for _, part, places, _, slopes in self._evaluate(rows, vectors, None, slope=True):
+                slopes *= factors[part][:, places]
+                for row, group in groupby(enumerate(rows[part]), lambda pair: pair[1]):
+                    own = [place for place, _ in group]
+                    sums[row, places] += slopes[own[0] : own[-1] + 1].sum(0)
+        return sums
+
+    def _evaluate(
+        self, rows: list[int], vectors: Tensor, of: OutputScale | None, *, slope: bool
+    ) -> Iterator[tuple[Batch, slice, Tensor | slice, Tensor, Tensor]]:
+        """Yield batches of points: their part, places among the batch's own, values and gradients."""
+
+        def count_cells(part: Sequence[int]) -> int:
+            return len(part) * max(len(self._batch.items[rows[i]]) for i in part)
+
+        kind, whole = "slopes" if slope else "points", range(len(rows))
+        work = RetryHalved(self._model, kind, [whole], count_cells)
+        for numbers in work:
+            with work.retry_halved(numbers):
+                part = slice(numbers[0], numbers[-1] + 1)
+                batch, places = self._batch.select(rows[part])
                 values, slopes = evaluate_at_embeddings(
                     self._model,
-                    self._batch.items,
-                    chunk,
-                    self._targets,
-                    pad_id=self._pad_id,
+                    batch,
+                    vectors[part][:, places],
+                    self._targets.at(torch.tensor(rows[part], device=self._device)),
                     of=of,
                     slope=slope,
                     checkpoint=self._checkpoint,
                 )
-                for owner, _ in chunk:
-                    self.forwards[owner] += 1
-                self._progress(len(chunk))
-                yield chunk, values, slopes
+                for row in rows[part]:
+                    self.forwards[row] += 1
+                    self.backwards[row] += slope
+                self._progress(len(numbers))
+                yield batch, part, places, values, slopes
 
-    def _split_into_batches(self, points: Iterable[EmbeddedInput]) -> Iterator[list[EmbeddedInput]]:
-        """Cut points into batches in their order; all inputs came in one batch, so they may share others."""
-        chunk: list[EmbeddedInput] = []
+    def _split_into_batches(
+        self, pairs: Iterable[tuple[int, Query]]
+    ) -> Iterator[list[tuple[int, Query]]]:
+        """Cut pairs with an input's number into batches in their order; inputs of one batch may share others."""
+        chunk: list[tuple[int, Query]] = []
         longest = 0
-        for owner, vectors in points:
-            longest = max(longest, len(vectors))
-            cells = (len(chunk) + 1) * longest
-            if chunk and (len(chunk) >= self._policy.size or cells > self._policy.cells):
+        for pair in pairs:
+            length = len(self._batch.items[pair[0]])
+            longest = max(longest, length)
+            if chunk and (self._policy.alone or (len(chunk) + 1) * longest > self._policy.cells):
                 yield chunk
-                chunk, longest = [], len(vectors)
-            chunk.append((owner, vectors))
+                chunk, longest = [], length
+            chunk.append(pair)
         if chunk:
             yield chunk
-
-    def _logits_of(self, variants: list[tuple[int, EncodedInput]]) -> Tensor:
-        """Return the logits of one chunk of variants, and count the distinct variants of each input."""
-        distinct = {(owner, build_variant_key(item)) for owner, item in variants}
-        for owner, _ in distinct:
-            self.forwards[owner] += 1
-        before = self._answers.forwards
-        logits = self._answers([item for _, item in variants], self._progress)
-        self._progress(len(distinct) - (self._answers.forwards - before))  # cache hits
-        if not self._keep:
-            self._answers.forget()
-        return logits
-
-
-def _count_cells(points: Sequence[EmbeddedInput]) -> int:
-    return len(points) * max(len(vectors) for _, vectors in points)
-
-
-def _average_draws(values: Tensor, how: Removal) -> Tensor:
-    """Return the mean over the draws of each removal."""
-    draws = DRAWS_PER_REMOVAL if how == "draw" else 1
-    return values.reshape(len(values) // draws, draws, *values.shape[1:]).mean(1)
 
 
 @dataclass

@@ -82,6 +82,20 @@ class AttentionLayer:
         """Copy all fields from another capture of the same layer."""
         vars(self).update(vars(other))
 
+    def drop_values(self) -> None:
+        """Drop all tensors but those whose gradients are taken, until `refill`."""
+        out, hidden = self.out, self.hidden
+        self.forget()
+        self.out, self.hidden = out, hidden
+
+    def refill(self, other: "AttentionLayer") -> None:
+        """Copy the values of another capture, without its graph; `out` and `hidden` stay."""
+        out, hidden = self.out, self.hidden
+        self.copy_from(other)
+        self.hidden = None
+        self.let_go()
+        self.out, self.hidden = out, hidden
+
     def weights_grad(self, rows: slice | Tensor = slice(None)) -> Tensor:
         """Return dL/dA of query `rows`: (batch, heads, rows, keys)."""
         grad = widen(get_output_grad(self)[:, :, rows])
@@ -230,12 +244,12 @@ def multiply_by_head(
 _LOGSUMEXP_NAMES = ("_saved_logsumexp", "_saved_log_sumexp")
 
 
-def find_logsumexp(output: Tensor) -> Tensor | None:
+def find_logsumexp(layer: ComputedAttention) -> Tensor | None:
     """Return the logsumexp of each row that `scaled_dot_product_attention` saved, (batch, heads, queries).
 
     None where it saved none: without a gradient, or where PyTorch chose its unfused implementation.
     """
-    node, queries = output.grad_fn, output.shape[2]
+    node, queries = layer.out.grad_fn if layer.out is not None else None, layer.length
     for name in _LOGSUMEXP_NAMES:
         logsumexp = getattr(node, name, None)
         if isinstance(logsumexp, Tensor) and logsumexp.dtype in (torch.float32, torch.float64):

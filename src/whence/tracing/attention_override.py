@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from whence.models.facts import get_facts
 from whence.tracing.attention_interface import (
     AttentionOverride,
     route_attention,
     set_attention_override,
 )
-from whence.tracing.attention_layer import AttentionLayer
+from whence.tracing.attention_layer import AttentionLayer, ComputedAttention, find_logsumexp
 from whence.tracing.recognise import AttentionRecogniser
-from whence.tracing.restore import alter_model, get_model_lock
+from whence.tracing.restore import alter_model
 
 
 @contextmanager
@@ -37,7 +38,8 @@ def override_attention(model: Any, override: AttentionOverride) -> Iterator[None
 
 
 class _LayerList(list[AttentionLayer]):
-    def attention(self, layer: AttentionLayer) -> None:
+    def attention(self, layer: ComputedAttention) -> None:
+        layer.logsumexp = find_logsumexp(layer)
         self.append(layer)
 
 
@@ -46,7 +48,7 @@ def watch_attention(model: Any, batch_size: int) -> Iterator[list[AttentionLayer
     """Yield a list that collects the layers' attention while the model runs, with autograd's graph."""
     layers = _LayerList()
     with (
-        get_model_lock(model),
+        get_facts(model).lock,
         route_attention(model, layers),
         AttentionRecogniser(batch_size, layers.append),
     ):

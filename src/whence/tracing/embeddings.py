@@ -1,6 +1,5 @@
 """The model as a function of its token embeddings: look-up, replacement, values and gradients."""
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -12,15 +11,12 @@ from torch import Tensor
 
 from whence.core.errors import BadParameter
 from whence.core.types import OutputScale
-from whence.data.batches import Batch, collate
+from whence.data.batches import Batch
 from whence.data.images import join_patches
-from whence.data.tokens import EncodedInput
-from whence.models.model import find_token_embeddings
+from whence.models.facts import find_token_embeddings, get_facts
 from whence.tracing.backward import UnsuitableModel
 from whence.tracing.checkpointing import (
-    CheckpointedBackward,
-    SegmentRecorder,
-    can_checkpoint,
+    BlockCheckpoints,
     mark_uncheckpointable,
 )
 from whence.tracing.forward import compute_logits, run_without_dense_masks
@@ -38,7 +34,6 @@ from whence.tracing.target import ResolvedTargets
 
 EmbeddedInput = tuple[int, Tensor]  # an input's number, and vectors that replace its embeddings
 
-_EMBEDDING_NEEDS = frozenset({"embedding_grad"})
 
 # Rows of the embedding table per look-up when the whole vocabulary is averaged.
 _TABLE_ROWS = 4096
@@ -107,81 +102,67 @@ def compute_mean_embedding(model: Any, batch: Batch, *, decoder: bool = False) -
 
 def evaluate_at_embeddings(
     model: Any,
-    inputs: Sequence[EncodedInput],
-    points: Sequence[EmbeddedInput],
+    batch: Batch,
+    vectors: Tensor,
     targets: ResolvedTargets,
     *,
-    pad_id: int | None,
     of: OutputScale | None = None,
     slope: bool,
     checkpoint: bool = False,
-) -> tuple[Tensor, list[Tensor]]:
-    """Return the scalar at each point, (points,), and its gradient at each, (tokens, features).
+) -> tuple[Tensor, Tensor]:
+    """Return the scalar at points, (points,), and with `slope` its gradients, (points, places, features).
 
-    Ids, masks and positions stay those of the input; the point's vectors replace its token
-    embeddings. Without `slope` the list of gradients is empty. With `checkpoint` blocks are run again
-    in the backward pass instead of kept.
+    Ids, masks and positions stay those of the batch; the points' vectors (points, places, features) replace its
+    token embeddings. With `checkpoint` blocks are run again in the backward pass instead of kept.
     """
-    evaluate = partial(
-        _evaluate_at_embeddings,
-        inputs=inputs,
-        points=points,
-        targets=targets,
-        pad_id=pad_id,
-        of=of,
-        slope=slope,
-    )
-    return run_without_dense_masks(model, partial(evaluate, model, checkpoint=checkpoint))
+    # Copied outside inference mode, because tensors that were made in it cannot be differentiated.
+    with torch.inference_mode(False):
+        inputs = {name: values.clone() for name, values in batch.inputs.items()}
+        batch, leaf = (
+            replace(batch, inputs=inputs, real=batch.real.clone()),
+            vectors.detach().clone(),
+        )
+        targets = targets.at(torch.arange(len(leaf), device=leaf.device))
+    evaluate = partial(_evaluate_at_embeddings, model, batch, leaf, targets, of=of, slope=slope)
+    values, grad = run_without_dense_masks(model, partial(evaluate, checkpoint=checkpoint))
+    if slope and grad is None:
+        raise build_no_gradient_error()
+    return values, leaf.new_empty(0) if grad is None else grad
 
 
 def _evaluate_at_embeddings(
     model: Any,
-    *,
-    inputs: Sequence[EncodedInput],
-    points: Sequence[EmbeddedInput],
+    batch: Batch,
+    leaf: Tensor,
     targets: ResolvedTargets,
-    pad_id: int | None,
+    *,
     of: OutputScale | None,
     slope: bool,
     checkpoint: bool,
-) -> tuple[Tensor, list[Tensor]]:
-    # All tensors are made in here: tensors of a caller in inference mode cannot be differentiated.
+) -> tuple[Tensor, Tensor | None]:
     with restore_on_exit(model) as stack:
         stack.enter_context(torch.inference_mode(not slope))
-        device = points[0][1].device
-        batch = collate([inputs[owner] for owner, _ in points], pad_id=pad_id, device=device)
-        leaf = batch.pad_values([vectors for _, vectors in points]).requires_grad_(slope)
-        all_targets, targets = (
-            targets,
-            targets.at(torch.tensor([owner for owner, _ in points], device=device)),
-        )
-        segmenter = SegmentRecorder(ForwardRecorder(batch, cut=False), attends=False)
+        leaf = leaf.detach().requires_grad_(slope)
+        checkpoints = BlockCheckpoints()
         with ExitStack() as hooks:
-            if slope and checkpoint and can_checkpoint(model):
-                segmenter.watch(model, hooks)
+            if slope and checkpoint and get_facts(model).is_checkpointable:
+                checkpoints.watch(model, hooks)
             logits = _compute_logits(model, batch, leaf, stack)
         value, grad = targets.value(logits, of), None
         if value.requires_grad:
             scale = targets.compute_gradient_scale(logits, of)
             scaled_value = value if scale is None else value * scale
-            if segmenter.segments:
-                backward = CheckpointedBackward(
-                    model, batch, segmenter.segments, [], [leaf], scaled_value, _EMBEDDING_NEEDS
+            try:
+                with checkpoints.run_again():
+                    (grad,) = torch.autograd.grad(scaled_value.sum(), leaf, allow_unused=True)
+            except UnsuitableModel as error:
+                mark_uncheckpointable(model, error)
+                return _evaluate_at_embeddings(
+                    model, batch, leaf, targets, of=of, slope=True, checkpoint=False
                 )
-                try:
-                    (grad,) = backward.run(0, None)
-                except UnsuitableModel as error:
-                    mark_uncheckpointable(model, error)
-                    return evaluate_at_embeddings(
-                        model, inputs, points, all_targets, pad_id=pad_id, of=of, slope=True
-                    )
-            else:
-                (grad,) = torch.autograd.grad(scaled_value.sum(), leaf, allow_unused=True)
             grad = undo_gradient_scale(grad, scale)
-        if slope and grad is None:
-            raise build_no_gradient_error()
     # Cloned outside inference mode, so that the caller may differentiate through the value.
-    return value.detach().clone(), [] if grad is None else batch.unpad_values(grad)
+    return value.detach().clone(), grad
 
 
 def _compute_logits(model: Any, batch: Batch, leaf: Tensor, stack: ExitStack) -> Tensor:

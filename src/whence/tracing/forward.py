@@ -1,4 +1,4 @@
-"""Forward pass as all of whence runs it: routed attention, compilation, check against the model's own output.
+"""Forward pass as all of whence runs it: routed attention, check against the model's own output.
 
 Models attend through whence also where nothing is recorded: then no mask of queries x keys is written out.
 Left to themselves, models write one for every batch with padding and for every window.
@@ -9,11 +9,8 @@ costs one more forward pass of the same inputs with the model untouched. Only wh
 than rounding are there two more, to see how much the model differs from itself: by its own randomness
 (Reformer draws its hashes), or by growth of one rounding of its embeddings, which no bound for a dtype
 could foresee in a deep model in half precision.
-
-Only plain passes are compiled: a trace has hooks inside, and a compiler would run past them.
 """
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -21,15 +18,14 @@ from functools import cache, partial
 from inspect import signature
 from threading import Thread
 from typing import Any, Literal, Protocol, TypeVar
-from weakref import WeakKeyDictionary, WeakSet, ref
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from whence.core.errors import ModelFailed, WhenceError, is_failure
 from whence.data.batches import Batch
+from whence.models.facts import find_token_embeddings, get_facts, hold_parts
 from whence.models.fingerprint import is_altered
-from whence.models.model import cache_modules, find_token_embeddings, list_modules
 from whence.tracing.attention_interface import (
     bypass_routing,
     clear_attention_overrides,
@@ -39,7 +35,7 @@ from whence.tracing.attention_interface import (
 )
 from whence.tracing.attention_layer import AttentionLayer
 from whence.tracing.out_of_memory import is_device_lost, is_out_of_memory
-from whence.tracing.restore import get_model_lock, restore_on_exit
+from whence.tracing.restore import restore_on_exit
 from whence.tracing.target import (
     check_finite,
     count_last_positions,
@@ -47,9 +43,6 @@ from whence.tracing.target import (
     select_comparison_inputs,
 )
 
-# Models that offer transformers' attention interface and, as one forward pass showed, do not use it
-# or give other outputs through it.
-_unroutable_models: WeakSet[Any] = WeakSet()
 # Implementations that take a mask of queries x keys. Others take none, or are custom, and stay.
 _DENSE_MASK_IMPLEMENTATIONS = frozenset({"sdpa", "eager", None})
 
@@ -64,19 +57,9 @@ class RoutedRunner(Protocol):
     ) -> Result: ...
 
 
-def can_route_attention(model: Any) -> bool:
-    """Return whether a model's attention may be routed: true unless an earlier pass failed at it."""
-    return model not in _unroutable_models
-
-
-def mark_unroutable(model: Any) -> None:
-    """Remember that a model's attention cannot be routed through whence."""
-    _unroutable_models.add(model)
-
-
 def _list_replaceable_implementations(model: Any) -> list[str | None]:
     """Return a model's attention implementations if all may be routed unobserved; else nothing."""
-    own = list_attention_implementations(model) if can_route_attention(model) else []
+    own = list_attention_implementations(model) if get_facts(model).is_routable else []
     return own if _DENSE_MASK_IMPLEMENTATIONS.issuperset(own) else []
 
 
@@ -115,7 +98,7 @@ class _UnobservedRunner:
             if self._used and (agrees is None or agrees(result)):
                 return result
         # The model bypassed the routing, perhaps with masks that it does not take, or gave other outputs.
-        mark_unroutable(self._model)
+        get_facts(self._model).is_routable = False
         self._routing.close()
         self._is_unrouted = True
         return work()
@@ -124,7 +107,7 @@ class _UnobservedRunner:
 @contextmanager
 def route_unobserved(model: Any) -> Iterator[RoutedRunner]:
     """Yield a runner of work with the model's attention routed, or a plain one if it cannot be."""
-    with get_model_lock(model), cache_modules(model), ExitStack() as stack:
+    with hold_parts(model), ExitStack() as stack:
         own = _list_replaceable_implementations(model)
         if not own:
             yield _run_directly
@@ -236,22 +219,18 @@ def _build_faithfulness_check(model: Any, batch: Batch) -> Callable[[Any], bool]
 @contextmanager
 def open_plain_forward(model: Any) -> Iterator[Callable[[Batch], Tensor]]:
     """Yield a function from a batch to its logits, (batch, labels), without gradients or recording."""
-    with restore_on_exit(model), torch.inference_mode(), use_compiled_forward(model) as fast:
-        if fast:  # routing breaks compilation, and a compiler fuses masks by itself
-            yield partial(compute_logits, model)
-            return
+    with restore_on_exit(model), torch.inference_mode(), route_unobserved(model) as runner:
         devices = {weight.get_device() for weight in model.parameters() if weight.is_cuda}
-        with route_unobserved(model) as runner:
 
-            def logits_of(batch: Batch) -> Tensor:
-                # The same random state for every pass: Reformer draws its hashes.
-                with torch.random.fork_rng(devices=sorted(devices)):
-                    output = runner(
-                        partial(run_forward, model, batch), _build_faithfulness_check(model, batch)
-                    )
-                return _read_logits(model, batch, output)
+        def logits_of(batch: Batch) -> Tensor:
+            # The same random state for every pass: Reformer draws its hashes.
+            with torch.random.fork_rng(devices=sorted(devices)):
+                output = runner(
+                    partial(run_forward, model, batch), _build_faithfulness_check(model, batch)
+                )
+            return _read_logits(model, batch, output)
 
-            yield logits_of
+        yield logits_of
 
 
 def compute_plain_logits(model: Any, batch: Batch) -> Tensor:
@@ -265,87 +244,10 @@ def _list_parameters(forward: Callable[..., Any]) -> frozenset[str]:
     return frozenset(signature(forward).parameters)
 
 
-_compiled_forwards: WeakKeyDictionary[nn.Module, Callable[..., Any]] = WeakKeyDictionary()
-# Models that failed to compile.
-_uncompilable_models: WeakSet[nn.Module] = WeakSet()
-
-
-def compile_forward(model: nn.Module) -> None:
-    """Compile the plain forward passes of a model from now on; the first one is slow."""
-    if model not in _compiled_forwards:
-        _compiled_forwards[model] = _build_compiled_forward(model)
-
-
-def is_compiled(model: nn.Module) -> bool:
-    """Return whether plain forward passes of a model are compiled, unless it is altered or hooked."""
-    return model in _compiled_forwards and model not in _uncompilable_models
-
-
-@contextmanager
-def use_compiled_forward(model: nn.Module) -> Iterator[bool]:
-    """Make `model(...)` run the compiled pass inside the block; yield whether it does.
-
-    An altered or hooked model runs uncompiled: a compiled pass would ignore the change.
-    """
-    own = _compiled_forwards.get(model)
-    if (
-        own is None
-        or model in _uncompilable_models
-        or is_altered(model)
-        or _has_inner_hooks(model)
-        or _has_own_forward(model)
-    ):
-        yield False
-        return
-    model.forward = own
-    try:
-        yield True
-    finally:
-        del model.forward
-
-
-def _build_compiled_forward(model: nn.Module) -> Callable[..., Any]:
-    """Return a compiled forward pass that falls back to the plain one if compilation fails."""
-    reference, compiled_forward = ref(model), torch.compile(type(model).forward, dynamic=True)
-
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        own = reference()
-        assert own is not None
-        if own not in _uncompilable_models:
-            try:
-                return compiled_forward(own, *args, **kwargs)
-            except RuntimeError as error:
-                if is_out_of_memory(error):
-                    raise
-                _uncompilable_models.add(own)
-                reason = next(iter(str(error).splitlines()), type(error).__name__)
-                warnings.warn(
-                    f"{type(own).__name__} cannot be compiled on this machine ({reason}). It runs as it is: the "
-                    "results are the same. Leave compile=True, or --compile, out.",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
-        return type(own).forward(own, *args, **kwargs)
-
-    return forward
-
-
-def _has_inner_hooks(model: nn.Module) -> bool:
-    return any(part._forward_hooks or part._forward_pre_hooks for part in list_modules(model)[1:])
-
-
-def _has_own_forward(model: nn.Module) -> bool:
-    """Return whether this instance, not its class, defines a forward pass."""
-    return "forward" in vars(model)
-
-
 # "seam": attention routed through whence; "recognised" in the model's own code; every step on a
 # "tape"; "segments": blocks run without their graph.
 CaptureRoute = Literal["seam", "recognised", "tape", "segments"]
 
-# Of each model, the routes found to give its own output, each with the model's own attention
-# implementation at that time.
-_verified_routes: WeakKeyDictionary[Any, set[tuple[CaptureRoute, str | None]]] = WeakKeyDictionary()
 _is_comparison: ContextVar[bool] = ContextVar("whence_checking", default=False)
 
 _OUTPUT_NAMES = ("logits", "start_logits", "end_logits", "logits_per_image", "logits_per_text")
@@ -415,13 +317,13 @@ def is_faithful(
     if same is None:
         same = _is_same_when_truncated(model, batch.inputs)
     if same:
-        _verified_routes.setdefault(model, set()).add((route, _get_own_implementation(model)))
+        get_facts(model).verified_routes.add((route, _get_own_implementation(model)))
     return same
 
 
 def is_known_faithful(model: Any, route: CaptureRoute) -> bool:
     """Return whether a capture route was already found to give the model's own output."""
-    return (route, _get_own_implementation(model)) in _verified_routes.get(model, ())
+    return (route, _get_own_implementation(model)) in get_facts(model).verified_routes
 
 
 def _get_own_implementation(model: Any) -> str | None:

@@ -4,7 +4,8 @@ The rows are found by the gradient of the logits at the last block's output, not
 holds the reasons why attention methods cannot work on a model, stated before any of them runs.
 """
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from threading import get_ident
 from typing import Any, Literal
@@ -15,13 +16,18 @@ from torch import Tensor, nn
 from whence.core.errors import NotCapturable
 from whence.data.batches import Batch
 from whence.data.readout import SimilarityReadout
-from whence.models.model import find_token_embeddings, list_modules
-from whence.tracing.attention_layer import AttentionLayer, TapePositions
+from whence.models.facts import find_token_embeddings, get_parts
+from whence.tracing.attention_layer import (
+    AttentionLayer,
+    ComputedAttention,
+    TapePositions,
+    find_logsumexp,
+)
+from whence.tracing.backward import UnsuitableModel
 from whence.tracing.structure import (
     METHODS_WITHOUT_ATTENTION,
     EmbeddingLookup,
     EncoderDecoder,
-    split_encoder_decoder,
 )
 from whence.tracing.tape import Tape, hook_modules
 
@@ -39,9 +45,14 @@ class _BlockCall:
 class ForwardRecorder:
     """Hooks that record the embeddings, blocks and attention layers of one forward pass."""
 
-    def __init__(self, batch: Batch, *, cut: bool, tape: Tape | None = None) -> None:
+    def __init__(
+        self, batch: Batch, *, cut: bool, tape: Tape | None = None, is_checkpointed: bool = False
+    ) -> None:
         self.batch = batch
         self.tape = tape
+        # While blocks are checkpointed, PyTorch's nodes hold no values to read.
+        self._is_checkpointed = is_checkpointed
+        self._refilled: Iterator[AttentionLayer] | None = None  # layers of a block that runs again
         self._thread = get_ident()  # another thread may run the hooked model meanwhile
         self.layers: list[AttentionLayer] = []
         self.lookups: list[EmbeddingLookup] = []
@@ -53,8 +64,29 @@ class ForwardRecorder:
         # A similarity model runs the other side of the comparison through blocks of its own.
         self._compares = isinstance(batch.items[0].reading, SimilarityReadout)
 
-    def attention(self, layer: AttentionLayer) -> None:
+    def attention(self, layer: ComputedAttention) -> None:
+        """Record a routed attention call."""
+        if not self._is_checkpointed or self._refilled is not None:
+            layer.logsumexp = find_logsumexp(layer)
+        self.record(layer)
+
+    @contextmanager
+    def record_again(self, first: int) -> Iterator[None]:
+        """Fill the layers from number `first` on again from the attention calls of a block's second run."""
+        self._refilled = iter(self.layers[first:])
+        try:
+            yield
+        finally:
+            self._refilled = None
+
+    def record(self, layer: AttentionLayer) -> None:
         """Record an attention call with the hidden state of its block."""
+        if self._refilled is not None:
+            own = next(self._refilled, None)
+            if own is None:
+                raise UnsuitableModel("a block attends otherwise when it is run again")
+            own.refill(layer)
+            return
         if self._compares and any(frame.beside for frame in self._open):
             return
         if self._open:
@@ -70,9 +102,7 @@ class ForwardRecorder:
 
     def watch_blocks(self, model: nn.Module, stack: ExitStack) -> None:
         """Hook every member of a ModuleList; those with attention inside are the model's layers."""
-        lists = [part for part in list_modules(model) if isinstance(part, nn.ModuleList)]
-        blocks = dict.fromkeys(member for part in lists for member in part)
-        hook_modules(blocks, self._enter, self._leave, stack)
+        hook_modules(get_parts(model).blocks, self._enter, self._leave, stack)
 
     def _enter(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if get_ident() != self._thread:
@@ -125,13 +155,10 @@ class ForwardRecorder:
         ]
         # BART and T5 have several modules that share one table.
         weights = [getattr(table, "weight", None) for table in tables]
-        named = {id(table) for table in tables}
-        same = [
-            part
-            for part in list_modules(model)
-            if (isinstance(part, nn.Embedding) and any(part.weight is one for one in weights))
-            or id(part) in named
-        ]
+        same = dict.fromkeys(table for table in tables if isinstance(table, nn.Module))
+        for part in get_parts(model).embeddings:
+            if any(part.weight is weight for weight in weights):
+                same[part] = None
         for part in same:
             stack.callback(part.register_forward_hook(self._embed).remove)
 
@@ -258,26 +285,10 @@ def check_finite_and_read(logits: Tensor, read: Tensor | None) -> tuple[bool, bo
     return bool(fine), not all(seeing)
 
 
-def select_sum_dtype(logits: Tensor) -> torch.dtype:
-    """Return the dtype for sums over tokens: float32 at least, whatever the model's dtype."""
-    return torch.promote_types(logits.dtype, torch.float32)
-
-
 @torch.no_grad()
 def _is_causal_layer(layer: AttentionLayer, real: Tensor) -> bool:
     first = torch.zeros(1, dtype=torch.long, device=real.device)
     return real.shape[1] > 1 and bool(layer.weights(first)[..., 1:].eq(0).all())
-
-
-def find_encoder_decoder(
-    model: Any, recorder: ForwardRecorder, batch: Batch
-) -> EncoderDecoder | NotCapturable | None:
-    """Return encoder and decoder layers if the decoder was given its own tokens; else None."""
-    decoder_ids = batch.inputs.get("decoder_input_ids")
-    if decoder_ids is None:
-        return None
-    targets = decoder_ids.shape[1]
-    return split_encoder_decoder(model, recorder.layers, batch.real.shape[1] - targets, targets)
 
 
 def explain_refusal(

@@ -177,8 +177,9 @@ class _BlockwiseAttention(torch.autograd.Function):
         ctx: Any, query: Tensor, key: Tensor, value: Tensor, layer: ComputedAttention
     ) -> Tensor:
         ctx.save_for_backward(query, key, value)
-        # Detached, because graph tensors on ctx would make a reference cycle.
-        ctx.layer = replace(layer, q=query.detach(), k=key.detach(), v=value.detach())
+        # Without q, k and v: their graph would make a reference cycle, and checkpointing drops what is saved.
+        fields = ("scale", "visible", "bias", "softcap", "sink")
+        ctx.settings = {name: getattr(layer, name) for name in fields}
         return torch.cat(
             [_attend_at_once(_slice_layer(layer, *block)) for block in _iterate_blocks(layer)],
             dim=2,
@@ -188,12 +189,14 @@ class _BlockwiseAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         needed = ctx.needs_input_grad[:3]
+        q, k, v = saved = ctx.saved_tensors
         totals = [
             torch.zeros_like(tensor) if needs_grad else None
-            for tensor, needs_grad in zip(ctx.saved_tensors, needed, strict=True)
+            for tensor, needs_grad in zip(saved, needed, strict=True)
         ]
-        for rows, keys in _iterate_blocks(ctx.layer):
-            part = _slice_layer(ctx.layer, rows, keys)
+        layer = ComputedAttention(q=q.detach(), k=k.detach(), v=v.detach(), **ctx.settings)
+        for rows, keys in _iterate_blocks(layer):
+            part = _slice_layer(layer, rows, keys)
             for tensor, needs_grad in zip((part.q, part.k, part.v), needed, strict=True):
                 tensor.requires_grad_(needs_grad)
             with torch.enable_grad():

@@ -1,5 +1,5 @@
 """The trust card: tests of one explanation, verdicts in plain words, and the numbers behind them."""
 
-from whence.trust.card import Trust, TrustProgress, assess
+from whence.trust.card import Trust, assess
 
-__all__ = ["Trust", "TrustProgress", "assess"]
+__all__ = ["Trust", "assess"]

@@ -6,76 +6,63 @@ further one, for every way of removing tokens.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from whence.core.errors import BadParameter, CannotRead
-from whence.core.files import read_json, write_text
+from whence.core.errors import BadParameter
+from whence.core.progress import ProgressCounter
+from whence.core.result import RESULT_VERSION, Result
 from whence.core.types import PassCount
 from whence.data.removal import Removal, count_passes_per_removal
-from whence.metrics._trial import Trial
+from whence.metrics import Trial
+from whence.metrics._requests import run_together
 from whence.render.colour import format_target
-from whence.render.document import RESULT_VERSION, Result
-from whence.trust.report import (
-    describe_card_verdict,
-    describe_method_verdict,
-    describe_removal_effect,
+from whence.render.document import Document
+from whence.trust.report import build_document
+from whence.trust.trust_rules import (
+    AXIOM_TESTS,
+    MAIN_TESTS,
+    VERDICT_RULES,
+    judge_method,
     to_patch_wording,
 )
-from whence.trust.trust_rules import VERDICT_RULES, judge_method
 from whence.trust.trust_tests import TrustTestRunner
 
 
-@dataclass(frozen=True, eq=False)
 class Trust(Result):
     """The trust card: results of the tests of one input's explanations."""
 
-    _writers: ClassVar[Mapping[str, str]] = {
-        "page": "whence.trust.report:render_trust_html",
-        "fragment": "whence.trust.report:render_trust_fragment",
-        "text": "whence.trust.report:format_trust_text",
-        "terminal": "whence.trust.report:render_trust_terminal",
-    }
+    kind = "trust card"
+
+    @classmethod
+    def _is_kind(cls, data: Mapping[str, Any]) -> bool:
+        return isinstance(data.get("methods"), list)
+
+    def document(self) -> Document:
+        """Return the blocks that every surface shows."""
+        return build_document(self.data)
 
     @property
     def sentence(self) -> str:
         """The result in one sentence."""
-        return str(self.payload["sentence"])
+        return str(self.data["sentence"])
 
     @property
     def verdicts(self) -> dict[str, str]:
         """The verdict on each method: holds, weak, fails or not tested."""
-        return {row["method"]: row["verdict"] for row in self.payload["methods"]}
+        return {row["method"]: row["verdict"] for row in self.data["methods"]}
 
     def test(self, name: str, method: str | None = None) -> dict[str, Any]:
         """Return the result of one test for a method, by default the first."""
-        for row in self.payload["methods"]:
+        for row in self.data["methods"]:
             if method in (None, row["method"]):
                 for test in row["tests"]:
                     if test["name"] == name:
                         return dict(test)
-        known = sorted({test["name"] for row in self.payload["methods"] for test in row["tests"]})
+        known = sorted({test["name"] for row in self.data["methods"] for test in row["tests"]})
         raise BadParameter(
             f"There is no test {name!r} of {method or 'any method'}. There are {', '.join(known)}; the methods are "
             f"{', '.join(self.verdicts)}."
         )
-
-    def save(self, path: str | Path) -> Path:
-        """Write the card as JSON."""
-        return write_text(path, self.to_json())
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Trust":
-        """Read a card from a file that `save` wrote."""
-        payload = read_json(path, "trust card")
-        if not isinstance(payload, dict) or not isinstance(payload.get("methods"), list):
-            raise CannotRead(f"{str(path)!r} is not a trust card. Give a file that save() wrote.")
-        if payload.get("version") != RESULT_VERSION:
-            raise CannotRead(
-                f"This is version {payload.get('version')!r} of the card; this whence reads {RESULT_VERSION}."
-            )
-        return cls(payload)
 
     def __repr__(self) -> str:
         return f"<Trust {', '.join(f'{name}: {word}' for name, word in self.verdicts.items())}>"
@@ -84,28 +71,6 @@ class Trust(Result):
 # The default budget in forward passes: for one explanation, and for each further one. Every further removal gets
 # the same.
 _FIRST_BUDGET, _FURTHER_BUDGET = 2000, 1000
-
-Progress = Callable[[int, int], None]
-
-
-@dataclass
-class TrustProgress:
-    """Counts forward passes, and calls `progress`."""
-
-    progress: Progress | None
-    total: int = 0
-    done: int = 0
-
-    def expect(self, units: int) -> None:
-        """Set the number of remaining forward passes to a better estimate."""
-        self.total = self.done + units
-        self.add(0)
-
-    def add(self, units: int) -> None:
-        """Add finished forward passes."""
-        self.done += units
-        if self.progress is not None:
-            self.progress(min(self.done, self.total), self.total)
 
 
 def assess(
@@ -118,7 +83,7 @@ def assess(
     removals: Sequence[Removal],
     unit: str,
     budget: int | None,
-    meter: TrustProgress,
+    meter: ProgressCounter,
 ) -> Trust:
     """Test every explanation of a trial and return the trust card.
 
@@ -136,20 +101,17 @@ def assess(
         trial, list(prices), budget, spent, removals, _describe_measured_output(trial, payload)
     )
     before = spent()
-    results: list[list[dict[str, Any]]] = [[] for _ in trial.names]
-    agenda = [
-        (rule, how)
-        for rule in VERDICT_RULES
-        for how in (removals if rule.removes else removals[:1])
-    ]
-    for place, (rule, how) in enumerate(agenda):
-        meter.expect(sum(tests.count_calls(*ahead) for ahead in agenda[place:]))
-        for own, test in zip(results, tests.run(rule, how), strict=True):
-            own.append(test)
+    # All tests that remove something run together; each of the others takes what the budget still leaves.
+    agenda = [[(rule, how) for rule in VERDICT_RULES if rule.removes for how in removals]]
+    agenda += [[(rule, removals[0])] for rule in VERDICT_RULES if not rule.removes]
+    results: list[list[dict[str, Any]]] = []
+    for place, phase in enumerate(agenda):
+        meter.expect(sum(tests.count_calls(*test) for later in agenda[place:] for test in later))
+        results += run_together(tests.run(rule, how) for rule, how in phase)
     meter.expect(0)
     methods = [
         _build_method_result(explanation, own, removals[0])
-        for explanation, own in zip(payload["explanations"], results, strict=True)
+        for explanation, *own in zip(payload["explanations"], *results, strict=True)
     ]
     cost = spent()
     shared = ["model", "input", "tokens", "words", "prediction", "target"]
@@ -205,3 +167,102 @@ def _build_method_result(
         "sentence": describe_method_verdict(explanation["method"], verdict, main),
         "tests": tests,
     }
+
+
+_VERDICT_ADVICE = {
+    "holds": "can be believed here",
+    "weak": "is to be taken with care",
+    "fails": "is not to be relied on",
+    "not tested": "could not be tested",
+}
+
+
+# The result that decides each verdict: the first entry (result, tests) that occurs.
+_BEHAVIOUR_TESTS = tuple(rule.name for rule in VERDICT_RULES if rule.name not in AXIOM_TESTS)
+_DECISIVE_RESULTS: dict[str, list[tuple[str, tuple[str, ...]]]] = {
+    "weak": [("fails", _BEHAVIOUR_TESTS), ("weak", _BEHAVIOUR_TESTS), ("not tested", MAIN_TESTS)],
+    "not tested": [("not tested", MAIN_TESTS)],
+}
+
+_COUNT_PHRASES = (
+    ("holds", "can be believed", "can be believed"),
+    ("weak", "is to be taken with care", "are to be taken with care"),
+    ("fails", "is not to be relied on", "are not to be relied on"),
+    ("not tested", "could not be tested", "could not be tested"),
+)
+
+
+def describe_method_verdict(method: str, verdict: str, tests: Sequence[Mapping[str, Any]]) -> str:
+    """Describe the verdict on a method, with the result that decided it."""
+    index = {test["name"]: test for test in tests}
+    head = f"{method} {_VERDICT_ADVICE[verdict]}: "
+    if verdict == "holds":
+        untested = [name for name in _BEHAVIOUR_TESTS if index[name]["verdict"] == "not tested"]
+        missing = f" Not tested: {', '.join(untested).replace('_', ' ')}." if untested else ""
+        return (
+            head + _join_sentences(index["deletion"]["why"], index["sufficiency"]["why"]) + missing
+        )
+    for result, names in _DECISIVE_RESULTS.get(verdict) or [("fails", _list_failing_tests(index))]:
+        for test in tests:
+            if test["verdict"] == result and test["name"] in names:
+                return head + _lower_first(test["why"])
+    return head + "no test was decisive."
+
+
+def _list_failing_tests(index: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the tests by which a method fails: a main test, or else randomisation."""
+    by_main = any(index[name]["verdict"] == "fails" for name in MAIN_TESTS)
+    return MAIN_TESTS if by_main else ("randomisation",)
+
+
+def describe_card_verdict(methods: Sequence[Mapping[str, Any]]) -> str:
+    """Describe the verdicts on all methods in one sentence."""
+    if len(methods) == 1:
+        return str(methods[0]["sentence"])
+    parts = []
+    for verdict, one, several in _COUNT_PHRASES:
+        names = [method["method"] for method in methods if method["verdict"] == verdict]
+        if names:
+            parts.append(f"{len(names)} {one if len(names) == 1 else several} ({', '.join(names)})")
+    return f"Of {len(methods)} explanations of this prediction, {', '.join(parts)}."
+
+
+def describe_removal_effect(
+    methods: Sequence[Mapping[str, Any]], removals: Sequence[str]
+) -> str | None:
+    """Describe how much the verdicts depend on the removal, if several were tried."""
+    if len(removals) < 2:
+        return None
+    widest, changed, phrase = -1.0, 0, ""
+    for method in methods:
+        for name in dict.fromkeys(test["name"] for test in method["tests"] if test["remove"]):
+            placed = [
+                (test["percentile"], test["remove"], test["verdict"])
+                for test in method["tests"]
+                if test["name"] == name and test["percentile"] is not None
+            ]
+            if not placed:
+                continue
+            changed += len({verdict for _, _, verdict in placed}) > 1
+            (least, worst, _), (most, best, _) = min(placed), max(placed)
+            if most - least > widest:
+                widest = most - least
+                phrase = (
+                    f"most for {name.replace('_', ' ')} of {method['method']}, which beats {least:.0f}% of random "
+                    f"rankings with {worst} and {most:.0f}% with {best}"
+                )
+    if widest < 0:
+        return "How tokens are removed could not be compared: nothing could be tested."
+    if not changed and widest < 1:
+        return "How tokens are removed changes no verdict here, and next to nothing in the percentiles."
+    if not changed:
+        return f"How tokens are removed changes no verdict; it matters {phrase}."
+    return f"How tokens are removed changes {changed} verdict{'s' * (changed > 1)}; it matters {phrase}."
+
+
+def _join_sentences(first: str, second: str) -> str:
+    return f"{_lower_first(first).removesuffix('.')}, and {_lower_first(second)}"
+
+
+def _lower_first(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]

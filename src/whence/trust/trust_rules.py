@@ -17,26 +17,17 @@ Verdict = Literal["holds", "weak", "fails", "not tested"]
 
 # With fewer random rankings, beating all of them is not yet significant at 5%.
 MIN_RANKINGS = 20
-MAX_CHANCE_HOLDS, MAX_CHANCE_WEAK = 0.05, 0.25  # share of random rankings that do as well or better
-MAX_NOISE_HOLDS, MAX_NOISE_WEAK = (
-    0.25,
-    0.5,
-)  # change under noise, relative to the change to an unrelated explanation
-SAME_RANKING = (
-    0.999  # rank correlation from which on rankings count as equal, however short the text
-)
-MAX_RANDOMISED_HOLDS, MAX_RANDOMISED_WEAK = (
-    0.3,
-    0.6,
-)  # rank correlation with the explanation of a randomised model
-MAX_CLASS_HOLDS, MAX_CLASS_WEAK = (
-    0.5,
-    0.9,
-)  # rank correlation between the explanations of two classes
-MAX_RESIDUAL_HOLDS, MAX_RESIDUAL_WEAK = (
-    0.01,
-    0.1,
-)  # residual of an axiom, relative to the explained output
+# The bars of holds and of weak.
+CHANCE = 0.05, 0.25  # share of random rankings that do as well or better
+NOISE = 0.25, 0.5  # change under noise, relative to the change to an unrelated explanation
+RANDOMISED = 0.3, 0.6  # rank correlation with the explanation of a randomised model
+OTHER_CLASS = 0.5, 0.9  # rank correlation between the explanations of two classes
+RESIDUAL = 0.01, 0.1  # residual of an axiom, relative to the explained output
+SAME_RANKING = 0.999  # rank correlation from which on rankings are equal, however short the text
+
+
+def _grade(value: float, bars: tuple[float, float]) -> Verdict:
+    return "holds" if value <= bars[0] else "weak" if value <= bars[1] else "fails"
 
 
 @dataclass(frozen=True)
@@ -50,6 +41,20 @@ class Measurement:
     exhaustive: bool = False  # whether the null holds all possible rankings
     subject: str = "the probability"  # name of the measured output
 
+    def to_dict(self, *, ranked: bool) -> dict[str, Any]:
+        """Return the figures as in the card's JSON object, with the place among random ones if it is `ranked`."""
+        place = self.percentile if ranked else None
+        return {
+            "value": self.value,
+            "null": self.null and asdict(self.null),
+            "percentile": place and place.percent,
+            "interval": place and [place.low, place.high],
+            "beaten": place and place.beaten,
+            "tied": place and place.tied,
+            "of": place and place.of,
+            "chance": self.chance if ranked else None,
+        }
+
 
 @dataclass(frozen=True)
 class NullSummary:
@@ -60,13 +65,7 @@ class NullSummary:
     high: float
 
 
-@dataclass(frozen=True)
-class VerdictMeanings:
-    """The meanings of a test's verdicts, in words."""
-
-    holds: str
-    weak: str
-    fails: str
+Judge = Callable[[Measurement], tuple[Verdict, str]]
 
 
 @dataclass(frozen=True)
@@ -76,40 +75,30 @@ class VerdictRule:
     name: str
     metric: str
     question: str
-    bounds: VerdictMeanings
-    judge: Callable[[Measurement], tuple[Verdict, str]] = field(repr=False)
+    bounds: tuple[str, str, str]  # what holds, weak and fails mean
+    judge: Judge = field(repr=False)
     params: Mapping[str, Any] = field(default_factory=dict)
     removes: bool = False  # whether the test removes features
 
     def to_dict(self) -> dict[str, str]:
         """Return the rule as in the card's JSON object."""
-        return {
-            "name": self.name,
-            "metric": self.metric,
-            "question": self.question,
-            **asdict(self.bounds),
-        }
+        facts = {"name": self.name, "metric": self.metric, "question": self.question}
+        return facts | dict(zip(("holds", "weak", "fails"), self.bounds, strict=True))
 
 
-def _build_random_judge(what: str) -> Callable[[Measurement], tuple[Verdict, str]]:
+def _build_random_judge(what: str) -> Judge:
     def judge(test: Measurement) -> tuple[Verdict, str]:
         place, chance = test.percentile, test.chance
         if place is None or chance is None:
             return "not tested", "There are no random rankings to compare with."
-        verdict: Verdict = (
-            "holds"
-            if chance <= MAX_CHANCE_HOLDS
-            else "weak"
-            if chance <= MAX_CHANCE_WEAK
-            else "fails"
-        )
+        verdict = _grade(chance, CHANCE)
         others = f"all {place.of} rankings" if test.exhaustive else f"{place.of} random rankings"
         only = "only " if verdict == "fails" else ""
         sentence = f"{what.format(test.subject)} {only}{place.beaten} of {others} do"
         # All rankings include the explanation's own.
         tied = place.tied - test.exhaustive
         as_well = f"; {tied} {'does' if tied == 1 else 'do'} exactly as well" if tied > 0 else ""
-        missed = f"; to hold, at most {MAX_CHANCE_HOLDS:.0%} of them may do as well"
+        missed = f"; to hold, at most {CHANCE[0]:.0%} of them may do as well"
         return verdict, f"{sentence}{as_well}{missed if verdict == 'weak' else ''}."
 
     return judge
@@ -122,76 +111,59 @@ def _judge_stability(test: Measurement) -> tuple[Verdict, str]:
     if test.null is None or test.null.mean == 0:
         return "not tested", "There is nothing to compare the change with."
     part = test.value / test.null.mean
-    verdict: Verdict = (
-        "holds" if part <= MAX_NOISE_HOLDS else "weak" if part <= MAX_NOISE_WEAK else "fails"
-    )
-    sentence = (
+    return _grade(part, NOISE), (
         f"Noise that does not change the prediction changes the scores by up to {test.value:.0%}, {part:.0%} as "
         "much as dealing them out anew."
     )
-    return verdict, sentence
 
 
 def _judge_randomisation(test: Measurement) -> tuple[Verdict, str]:
-    high = MAX_RANDOMISED_HOLDS if test.null is None else test.null.high
-    if high > MAX_RANDOMISED_WEAK and test.value < SAME_RANKING:
+    high = RANDOMISED[0] if test.null is None else test.null.high
+    verdict = _grade(test.value, RANDOMISED)
+    too_short = verdict != "holds" and test.value <= high
+    if (high > RANDOMISED[1] and test.value < SAME_RANKING) or too_short:
         return "not tested", _TOO_SHORT_NOTE.format(high)
-    sentence = f"As the weights are made random, the ranking {_format_correlation(test.value)}"
-    if test.value <= MAX_RANDOMISED_HOLDS:
-        return "holds", f"{sentence}: it comes from what the model has learnt."
-    if test.value <= high:
-        return "not tested", _TOO_SHORT_NOTE.format(high)
-    if test.value <= MAX_RANDOMISED_WEAK:
-        return "weak", f"{sentence}: a part of it does not come from what the model has learnt."
-    return "fails", f"{sentence}: it hardly comes from what the model has learnt."
+    meaning = {
+        "holds": "it comes from what the model has learnt",
+        "weak": "a part of it does not come from what the model has learnt",
+        "fails": "it hardly comes from what the model has learnt",
+    }[verdict]
+    agrees = _format_correlation(test.value)
+    return verdict, f"As the weights are made random, the ranking {agrees}: {meaning}."
 
 
 def _judge_class_sensitivity(test: Measurement) -> tuple[Verdict, str]:
-    if test.null is not None and test.null.high >= MAX_CLASS_WEAK and test.value < SAME_RANKING:
+    if test.null is not None and test.null.high >= OTHER_CLASS[1] and test.value < SAME_RANKING:
         return "not tested", _TOO_SHORT_NOTE.format(test.null.high)
-    sentence = f"Asked about another class, the ranking {_format_correlation(test.value)}"
-    if test.value <= MAX_CLASS_HOLDS:
-        return "holds", f"{sentence}: the two are told apart."
-    if test.value <= MAX_CLASS_WEAK:
-        return "weak", f"{sentence}: the two are much alike."
-    return "fails", f"{sentence}: whichever class is asked about, the answer is the same."
+    verdict = _grade(test.value, OTHER_CLASS)
+    meaning = {
+        "holds": "the two are told apart",
+        "weak": "the two are much alike",
+        "fails": "whichever class is asked about, the answer is the same",
+    }[verdict]
+    return (
+        verdict,
+        f"Asked about another class, the ranking {_format_correlation(test.value)}: {meaning}.",
+    )
 
 
 def _format_correlation(correlation: float) -> str:
     return f"agrees by {correlation:+.2f} (1 is the same, 0 unrelated)"
 
 
-def _judge_completeness(test: Measurement) -> tuple[Verdict, str]:
-    return _judge_residual(
-        test.value
-    ), f"The scores miss what they should add up to by {test.value:.1%} of it."
+def _build_residual_judge(sentence: str) -> Judge:
+    return lambda test: (_grade(test.value, RESIDUAL), sentence.format(test.value))
 
 
-def _judge_conservation(test: Measurement) -> tuple[Verdict, str]:
-    return _judge_residual(
-        test.value
-    ), f"At the worst layer, {test.value:.1%} of what was given out is lost or made up."
-
-
-def _judge_residual(residual: float) -> Verdict:
-    return (
-        "holds"
-        if residual <= MAX_RESIDUAL_HOLDS
-        else "weak"
-        if residual <= MAX_RESIDUAL_WEAK
-        else "fails"
-    )
-
-
-_RANDOM_MEANINGS = VerdictMeanings(
-    holds=f"at most {MAX_CHANCE_HOLDS:.0%} of random rankings do as well",
-    weak=f"at most {MAX_CHANCE_WEAK:.0%} do",
-    fails=f"more than {MAX_CHANCE_WEAK:.0%} do",
+_RANDOM_MEANINGS = (
+    f"at most {CHANCE[0]:.0%} of random rankings do as well",
+    f"at most {CHANCE[1]:.0%} do",
+    f"more than {CHANCE[1]:.0%} do",
 )
-_AXIOM_MEANINGS = VerdictMeanings(
-    holds=f"off by at most {MAX_RESIDUAL_HOLDS:.0%}",
-    weak=f"off by at most {MAX_RESIDUAL_WEAK:.0%}",
-    fails=f"off by more than {MAX_RESIDUAL_WEAK:.0%}",
+_AXIOM_MEANINGS = (
+    f"off by at most {RESIDUAL[0]:.0%}",
+    f"off by at most {RESIDUAL[1]:.0%}",
+    f"off by more than {RESIDUAL[1]:.0%}",
 )
 REMOVAL_STEPS = 10  # steps of deletion and sufficiency: tenths of the tokens
 # Kept shares are rounded down: deletion removes the complement, and both tests share their queries.
@@ -231,10 +203,10 @@ VERDICT_RULES: tuple[VerdictRule, ...] = (
         "stability",
         "sensitivity",
         "Does it stay the same under noise that does not change the prediction?",
-        VerdictMeanings(
-            holds=f"moves at most {MAX_NOISE_HOLDS:.0%} as far as an unrelated explanation is away",
-            weak=f"at most {MAX_NOISE_WEAK:.0%}",
-            fails=f"more than {MAX_NOISE_WEAK:.0%}",
+        (
+            f"moves at most {NOISE[0]:.0%} as far as an unrelated explanation is away",
+            f"at most {NOISE[1]:.0%}",
+            f"more than {NOISE[1]:.0%}",
         ),
         _judge_stability,
     ),
@@ -242,10 +214,10 @@ VERDICT_RULES: tuple[VerdictRule, ...] = (
         "randomisation",
         "randomisation",
         "Does it change when the model's weights are replaced by random ones?",
-        VerdictMeanings(
-            holds=f"rank correlation at most {MAX_RANDOMISED_HOLDS:g}",
-            weak=f"at most {MAX_RANDOMISED_WEAK:g}",
-            fails=f"more than {MAX_RANDOMISED_WEAK:g}",
+        (
+            f"rank correlation at most {RANDOMISED[0]:g}",
+            f"at most {RANDOMISED[1]:g}",
+            f"more than {RANDOMISED[1]:g}",
         ),
         _judge_randomisation,
     ),
@@ -253,10 +225,10 @@ VERDICT_RULES: tuple[VerdictRule, ...] = (
         "class_sensitivity",
         "class_sensitivity",
         "Is the explanation of another class a different one?",
-        VerdictMeanings(
-            holds=f"rank correlation at most {MAX_CLASS_HOLDS:g}",
-            weak=f"at most {MAX_CLASS_WEAK:g}",
-            fails=f"more than {MAX_CLASS_WEAK:g}",
+        (
+            f"rank correlation at most {OTHER_CLASS[0]:g}",
+            f"at most {OTHER_CLASS[1]:g}",
+            f"more than {OTHER_CLASS[1]:g}",
         ),
         _judge_class_sensitivity,
     ),
@@ -265,14 +237,16 @@ VERDICT_RULES: tuple[VerdictRule, ...] = (
         "completeness",
         "Do the scores add up to what they explain, as the method promises?",
         _AXIOM_MEANINGS,
-        _judge_completeness,
+        _build_residual_judge("The scores miss what they should add up to by {:.1%} of it."),
     ),
     VerdictRule(
         "conservation",
         "conservation",
         "Is nothing lost or made up on the way through the layers, as the method promises?",
         _AXIOM_MEANINGS,
-        _judge_conservation,
+        _build_residual_judge(
+            "At the worst layer, {:.1%} of what was given out is lost or made up."
+        ),
     ),
 )
 
@@ -292,3 +266,8 @@ def judge_method(verdicts: Mapping[str, Verdict]) -> Verdict:
         return "not tested"
     failed = {name for name, verdict in verdicts.items() if verdict == "fails"} - AXIOM_TESTS
     return "holds" if main == {"holds"} and not failed else "weak"
+
+
+def to_patch_wording(sentence: str) -> str:
+    """Replace "token" by "patch" in a sentence for images; the sentence must hold no user text."""
+    return sentence.replace("tokens", "patches").replace("token", "patch")

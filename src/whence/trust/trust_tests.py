@@ -4,7 +4,7 @@ At most 100 random rankings, or all of them where there are fewer. For a sample,
 which the explanation counts as one more draw; where every ranking was tried, it is their share.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import factorial
 from typing import Any
@@ -15,73 +15,55 @@ from whence.core.params import resolve_parameters
 from whence.core.registry import Entry
 from whence.core.types import PassCount
 from whence.data.removal import Removal, count_passes_per_removal
-from whence.metrics import Outcome, build_null_trial, find_ranking_obstacle, metric
-from whence.metrics._trial import Numbers, Trial
-from whence.stats.intervals import Percentile, percentile
-from whence.trust.report import to_patch_wording
+from whence.metrics import (
+    Outcome,
+    Steps,
+    Trial,
+    build_null_trial,
+    find_ranking_obstacle,
+    metric,
+    run_metric,
+)
+from whence.stats.intervals import percentile
 from whence.trust.trust_rules import (
     MIN_RANKINGS,
     REMOVAL_STEPS,
     VERDICT_RULES,
     Measurement,
     NullSummary,
-    Verdict,
     VerdictRule,
+    to_patch_wording,
 )
 
+_MAX_RANKINGS = 100
+_N_SHUFFLES = 200  # shuffles need no forward pass
+# What a test that was not run has none of.
+_FIGURES = ("value", "null", "percentile", "interval", "beaten", "tied", "of", "chance")
 
-def measure_against_null(
+
+def compare_with_null(
     entry: Entry, value: float, null: Outcome | None, *, exhaustive: bool, subject: str
 ) -> Measurement:
     """Compare a value with its null; `exhaustive`: the null holds every possible ranking."""
-    place = _compute_percentile(entry, value, null)
-    if place is not None and exhaustive:  # exact, so no interval
-        place = replace(place, low=place.percent, high=place.percent)
-    return Measurement(
-        value,
-        _summarise_null(entry, null),
-        place,
-        _compute_chance(place, exhaustive),
-        exhaustive,
-        subject,
-    )
-
-
-def _drop_nan(null: Outcome) -> Numbers:
-    values: Numbers = null.values[~np.isnan(null.values)]
-    return values
-
-
-def _summarise_null(entry: Entry, null: Outcome | None) -> NullSummary | None:
+    fixed = entry.facts["null"]
     if null is None:
-        fixed = entry.facts["null"]
-        return None if isinstance(fixed, str) else NullSummary(fixed, fixed, fixed)
-    values = _drop_nan(null)
+        summary = None if isinstance(fixed, str) else NullSummary(fixed, fixed, fixed)
+        return Measurement(value, summary, None, None, exhaustive, subject)
+    values = null.values[~np.isnan(null.values)]
     if not len(values):
-        return None
+        return Measurement(value, None, None, None, exhaustive, subject)
     low, high = np.quantile(values, [0.025, 0.975])
-    return NullSummary(float(values.mean()), float(low), float(high))
-
-
-def _compute_percentile(entry: Entry, value: float, null: Outcome | None) -> Percentile | None:
-    if null is None or not len(values := _drop_nan(null)):
-        return None
-    return percentile(value, values, entry.facts["direction"] == "higher")
-
-
-def _compute_chance(place: Percentile | None, exhaustive: bool) -> float | None:
-    """Return how often random rankings do as well or better.
-
-    For a sample it is a p-value, in which the explanation itself counts as one more draw; if every ranking was tried,
-    the explanation's is among them.
-    """
-    if place is None:
-        return None
+    place = percentile(value, values, entry.facts["direction"] == "higher")
     as_good = place.of - place.beaten
-    return as_good / place.of if exhaustive else (as_good + 1) / (place.of + 1)
+    if exhaustive:  # exact, so no interval; and the explanation's ranking is among them
+        place, chance = replace(place, low=place.percent, high=place.percent), as_good / place.of
+    else:
+        chance = (as_good + 1) / (place.of + 1)
+    summary = NullSummary(float(values.mean()), float(low), float(high))
+    return Measurement(value, summary, place, chance, exhaustive, subject)
 
 
-def build_test_curve(outcome: Outcome, place: int, null: Outcome | None) -> dict[str, Any] | None:
+def _build_curve(outcome: Outcome, place: int, null: Outcome | None) -> dict[str, Any] | None:
     """Return an explanation's curve, with the band that holds 95 of 100 random ones."""
     if outcome.curves is None or outcome.at is None or null is None or null.curves is None:
         return None
@@ -95,41 +77,13 @@ def build_test_curve(outcome: Outcome, place: int, null: Outcome | None) -> dict
     }
 
 
-def to_test_dict(test: Measurement, verdict: Verdict, why: str, curve: Any) -> dict[str, Any]:
-    """Return a test as in the card's JSON object."""
-    place, null = test.percentile, test.null
-    return {
-        "value": test.value,
-        "null": null and {"mean": null.mean, "low": null.low, "high": null.high},
-        "percentile": place and place.percent,
-        "interval": place and [place.low, place.high],
-        "beaten": place and place.beaten,
-        "tied": place and place.tied,
-        "of": place and place.of,
-        "chance": test.chance,
-        "verdict": verdict,
-        "why": why,
-        "curve": curve,
-    }
-
-
-def build_untested_dict(why: str) -> dict[str, Any]:
-    """Return a test that could not be run, as in the card's JSON object."""
-    blank = ("value", "null", "percentile", "interval", "beaten", "tied", "of", "chance")
-    return {**dict.fromkeys(blank), "verdict": "not tested", "why": why, "curve": None}
-
-
-_MAX_RANKINGS = 100
-_N_SHUFFLES = 200  # shuffles need no forward pass
-
-
 class TrustTestRunner:
     """Runs the tests of one trial within one budget."""
 
     def __init__(
         self,
         trial: Trial,
-        prices: list[int],
+        prices: Sequence[int],
         budget: int,
         spent: Callable[[], PassCount],
         removals: Sequence[Removal],
@@ -146,81 +100,86 @@ class TrustTestRunner:
         }
         self._trials[removals[0]] = trial
         # Every ranking queries all steps but the last, which removes everything.
-        self._points = max(min(len(trial.units), REMOVAL_STEPS) - 1, 1)
+        self._per_ranking = max(min(len(trial.units), REMOVAL_STEPS) - 1, 1)
+        self._ways = sum(map(count_passes_per_removal, removals))
+        self._possible = factorial(min(len(trial.units), 12))
         self.rankings = 0
-        self._ways = sum(count_passes_per_removal(how) for how in removals)
-        fixed = sum(
+        self._fixed = sum(
             self.count_calls(rule, how)
             for rule in VERDICT_RULES
             if rule.removes
             for how in removals
         )
-        affordable = max(budget - fixed, 0) // 2 // (self._points * self._ways)
-        self.rankings = min(_MAX_RANKINGS, _count_rankings(trial), affordable)
-        if self.rankings < MIN_RANKINGS:
-            self.rankings = 0
+        affordable = max(budget - self._fixed, 0) // 2 // (self._per_ranking * self._ways)
+        rankings = min(_MAX_RANKINGS, self._possible, affordable)
+        if rankings >= MIN_RANKINGS:
+            self.rankings = rankings
 
     def count_calls(self, rule: VerdictRule, how: Removal) -> int:
         """Return an upper bound on a test's forward passes; equal queries are made only once."""
         if not rule.removes:
-            return sum(self._count_repeat_calls(rule, row) for row in range(len(self._prices)))
+            return sum(self._count_repeats(rule) * price for price in self._prices)
         if rule.name == "leave_one_out":
             return count_passes_per_removal(how) * len(self._trial.units)
         # Sufficiency reuses the queries of deletion, with reversed rankings.
         rankings = len(self._prices) + self.rankings * (rule.name == "deletion")
-        return count_passes_per_removal(how) * (self._points * rankings + 1)
+        return count_passes_per_removal(how) * (self._per_ranking * rankings + 1)
 
-    def run(self, rule: VerdictRule, how: Removal) -> list[dict[str, Any]]:
-        """Run one test on all explanations."""
+    def run(self, rule: VerdictRule, how: Removal) -> Steps[list[dict[str, Any]]]:
+        """Run one test on all explanations, as a generator of its requests."""
         trial, entry = self._trials[how], metric.get(rule.metric)
         params = resolve_parameters(entry.name, entry.parameters, rule.params)
-        left = self._budget - (self._spent().forward - self._start)
-        rows, why_not = self._select_affordable(rule, trial, left)
-        outcome: Outcome = (
-            entry.fn(trial.select_rows(rows), **params) if rows else Outcome(np.empty(0))
-        )
+        why_not = self._find_unaffordable(rule, trial)
+        rows = [row for row in range(len(trial.names)) if row not in why_not]
+        outcome = Outcome(np.empty(0))
+        if rows:
+            outcome = yield from run_metric(entry, trial.select_rows(rows), params)
         why_not |= {rows[place]: why for place, why in outcome.why_not.items()}
-        nulls = self._compute_nulls(
-            rule, entry, params, trial, [r for r in rows if r not in why_not]
-        )
+        nulls: dict[int, Outcome] = {}
+        tested = [row for row in rows if row not in why_not]
+        if entry.facts["null"] == "shuffles":
+            for row in tested:
+                null = build_null_trial(entry, trial.select_rows([row]), 0, _N_SHUFFLES)
+                nulls[row] = yield from run_metric(entry, null, params)
+        elif isinstance(entry.facts["null"], str) and tested:
+            null = build_null_trial(entry, trial, 0, self.rankings)
+            nulls = dict.fromkeys(tested, (yield from run_metric(entry, null, params)))
+        facts = {"name": rule.name, "remove": how if rule.removes else None}
+        facts["direction"] = entry.facts["direction"]
+        exhaustive = entry.facts["null"] != "shuffles" and self.rankings == self._possible
         tests = []
         for row in range(len(trial.names)):
-            facts = {"name": rule.name, "remove": how if rule.removes else None}
-            facts["direction"] = entry.facts["direction"]
+            test, curve, verdict, why = dict[str, Any].fromkeys(_FIGURES), None, "not tested", ""
             if row in why_not:
                 why = why_not[row] if trial.item.picture is None else to_patch_wording(why_not[row])
-                tests.append({**facts, **build_untested_dict(why)})
-                continue
-            place = rows.index(row)
-            value, null = float(outcome.values[place]), nulls.get(row)
-            exhaustive = entry.facts["null"] != "shuffles" and self.rankings == _count_rankings(
-                trial
-            )
-            measurement = measure_against_null(
-                entry, value, null, exhaustive=exhaustive, subject=self._subject
-            )
-            verdict, why = rule.judge(measurement)
-            if verdict == "not tested":
-                tests.append({**facts, **build_untested_dict(why)})
-            elif rule.removes:
-                line = build_test_curve(outcome, place, null)
-                tests.append({**facts, **to_test_dict(measurement, verdict, why, line)})
             else:
-                # The bounds are on the value itself; a percentile among shuffles would decide nothing.
-                bare = replace(measurement, percentile=None, chance=None)
-                tests.append({**facts, **to_test_dict(bare, verdict, why, None)})
+                place = rows.index(row)
+                measurement = compare_with_null(
+                    entry,
+                    float(outcome.values[place]),
+                    nulls.get(row),
+                    exhaustive=exhaustive,
+                    subject=self._subject,
+                )
+                verdict, why = rule.judge(measurement)
+                if verdict != "not tested":
+                    # Without removal the bounds are on the value: a percentile among shuffles would decide nothing.
+                    test = measurement.to_dict(ranked=rule.removes)
+                    curve = _build_curve(outcome, place, nulls.get(row)) if rule.removes else None
+            tests.append({**facts, **test, "verdict": verdict, "why": why, "curve": curve})
         return tests
 
-    def _select_affordable(
-        self, rule: VerdictRule, trial: Trial, left: int
-    ) -> tuple[list[int], dict[int, str]]:
-        """Return the explanations that the budget allows to test, and the reasons for the others."""
-        everyone = range(len(trial.names))
-        if rule.removes and not self.rankings:
-            return [], dict.fromkeys(everyone, self._describe_too_few(trial))
-        rows, why_not = [], {}
-        for row in everyone:
-            needed = self._count_repeat_calls(rule, row)
+    def _find_unaffordable(self, rule: VerdictRule, trial: Trial) -> dict[int, str]:
+        """Return the reasons why explanations cannot be tested within the budget."""
+        if rule.removes:
+            return (
+                {}
+                if self.rankings
+                else dict.fromkeys(range(len(trial.names)), self._describe_too_few(trial))
+            )
+        left, why_not = self._budget - (self._spent().forward - self._start), {}
+        for row, price in enumerate(self._prices):
+            needed = self._count_repeats(rule) * price
             if needed > left:
                 why_not[row] = (
                     f"It takes {needed} model calls to explain the input again, and the budget of {self._budget} "
@@ -228,58 +187,27 @@ class TrustTestRunner:
                 )
             else:
                 left -= needed
-                rows.append(row)
-        return rows, why_not
+        return why_not
 
     def _describe_too_few(self, trial: Trial) -> str:
         if why := find_ranking_obstacle(trial):
             return why
-        if (ways := _count_rankings(trial)) < MIN_RANKINGS:
-            return f"{len(trial.units)} tokens can be ranked in {ways} ways only: too few to tell it from chance."
-        fixed = sum(
-            self.count_calls(rule, how)
-            for rule in VERDICT_RULES
-            if rule.removes
-            for how in self._trials
-        )
-        needed = fixed + 2 * MIN_RANKINGS * self._points * self._ways
+        if self._possible < MIN_RANKINGS:
+            return (
+                f"{len(trial.units)} tokens can be ranked in {self._possible} ways only: too few to tell it from "
+                "chance."
+            )
+        needed = self._fixed + 2 * MIN_RANKINGS * self._per_ranking * self._ways
         return (
             f"The budget of {self._budget} model calls is too small for {MIN_RANKINGS} random rankings: it takes "
             f"{needed}."
         )
 
-    def _count_repeat_calls(self, rule: VerdictRule, row: int) -> int:
-        """Return the forward passes of repeating an explanation as often as a test needs."""
+    def _count_repeats(self, rule: VerdictRule) -> int:
+        """Return how often a test repeats an explanation."""
         entry = metric.get(rule.metric)
         count_repeats = entry.facts.get("again")
         if count_repeats is None:
             return 0
         params = resolve_parameters(entry.name, entry.parameters, rule.params)
-        return int(count_repeats(len(self._trial.again.stages), params)) * self._prices[row]
-
-    def _compute_nulls(
-        self,
-        rule: VerdictRule,
-        entry: Entry,
-        params: Mapping[str, Any],
-        trial: Trial,
-        rows: Sequence[int],
-    ) -> dict[int, Outcome]:
-        """Return the outcomes of random explanations for each row; rows share random rankings."""
-        kind = entry.facts["null"]
-        if not isinstance(kind, str) or not rows:
-            return {}
-        if kind == "shuffles":
-            return {
-                row: entry.fn(
-                    build_null_trial(entry, trial.select_rows([row]), 0, _N_SHUFFLES), **params
-                )
-                for row in rows
-            }
-        shared = entry.fn(build_null_trial(entry, trial, 0, self.rankings), **params)
-        return dict.fromkeys(rows, shared)
-
-
-def _count_rankings(trial: Trial) -> int:
-    """Return the number of possible rankings of the units, capped at 12 factorial."""
-    return factorial(min(len(trial.units), 12))
+        return int(count_repeats(len(self._trial.again.stages), params))

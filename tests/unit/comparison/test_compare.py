@@ -20,6 +20,7 @@ from tests.unit.small_tokenizers import wordpiece
 from whence.app.schema import Comparison as Schema
 from whence.app.schema import InputComparison
 from whence.core.errors import EmptyText, NoHead
+from whence.data.batches import BatchRules
 from whence.data.example import Example
 from whence.explain.explainer import Explainer
 from whence.flow.graph import EdgeQuery
@@ -190,7 +191,7 @@ def test_compare_explains_both_models_for_the_class_that_the_second_predicts(tun
 
 def test_compare_in_any_order_and_batch_size_gives_equal_figures(base, tuned, found, monkeypatch):
     again = compare(base, tuned, TEXTS[::-1]).to_dict()
-    monkeypatch.setattr(pair_measures, "_MAX_BATCH_INPUTS", 1)
+    monkeypatch.setattr(pair_measures, "choose_batch_rules", lambda *_: BatchRules(1, 1024))
     alone = compare(base, tuned, TEXTS).to_dict()
     for other in (again, alone):
         for what in ("heads", "layers", "specials", "overlap"):
@@ -265,7 +266,7 @@ def test_compare_reports_progress_and_leaves_models_unchanged_when_interrupted(b
     told = []
     compare(tuned, tuned, TEXTS, progress=lambda *done: told.append(done))
     assert told == sorted(told)
-    assert told[-1] == (12, 12)  # attention, and attributions
+    assert told[-1] == (18, 18)  # attention, and attributions by each model
     before = [snapshot(one.model) for one in (base, tuned)]
 
     def stop(done, total):

@@ -116,19 +116,19 @@ def test_comparison_sentence_calls_models_of_one_name_first_and_second(tuned):
 
 def test_comparison_save_and_read_round_trip_and_bad_files_are_refused(found, tmp_path):
     file = found.save(tmp_path / "a.json")
-    assert Comparison.read(file).to_dict() == found.to_dict()
+    assert Comparison.load(file).to_dict() == found.to_dict()
     assert found.save(tmp_path / "a.html").read_text().startswith("<!doctype html>")
-    with pytest.raises(BadParameter, match=r"saved as \.json or \.html"):
+    with pytest.raises(BadParameter, match=r"saved as \.json, \.html"):
         found.save(tmp_path / "a.txt")
     (tmp_path / "b.json").write_text(json.dumps({"kind": "audit", "version": 1}))
     with pytest.raises(CannotRead, match="not a saved comparison"):
-        Comparison.read(tmp_path / "b.json")
+        Comparison.load(tmp_path / "b.json")
     (tmp_path / "b.json").write_text(json.dumps({"kind": "comparison", "version": 9}))
     with pytest.raises(CannotRead, match="version 9"):
-        Comparison.read(tmp_path / "b.json")
+        Comparison.load(tmp_path / "b.json")
     (tmp_path / "b.json").write_text(json.dumps({"kind": "comparison", "version": 1}))
     with pytest.raises(CannotRead, match="KeyError"):
-        Comparison.read(tmp_path / "b.json")
+        Comparison.load(tmp_path / "b.json")
 
 
 def test_comparison_repr_text_html_and_head_lookup_show_the_figures(found):
@@ -141,7 +141,8 @@ def test_comparison_repr_text_html_and_head_lookup_show_the_figures(found):
     with pytest.raises(BadParameter, match=r"There is no head 9\.9: the models have 4 layers of 4"):
         found.head(9, 9)
     page = found.to_html()
-    assert page.count("<svg") >= 5
+    assert page.count('<svg class="track"') == 3 * 4  # of four layers, by three figures
+    assert page.count('" title="layer ') == 32  # two maps of 16 heads
     assert "nan" not in page.lower().replace("dominant", "").replace("provenance", "")
     assert found._repr_html_().startswith('<div class="whence">')
 

@@ -282,7 +282,7 @@ def test_evaluate_default_metrics_include_plausibility_only_with_rationales(
         ({"metrics": []}, UnknownMetric, "No metric was asked for"),
         ({"metrics": 3}, UnknownMetric, "must be a name or a list"),
         ({"methods": "atcat"}, UnknownMethod, "Did you mean 'attcat'"),
-        ({"metrics": "aopc", "metric_params": {"bins": 3}}, BadParameter, "None of the metrics has a parameter"),
+        ({"metrics": "aopc", "metric_params": {"bins": 3}}, BadParameter, "aopc has no parameter 'bins'"),
         ({"rankings": 0}, BadParameter, "rankings must be"),
         ({"unit": "letter"}, BadParameter, "unit must be"),
         ({"remove": "draw"}, BadParameter, "remove='draw' needs"),

@@ -5,18 +5,20 @@ first column of the input, its contrast the second.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import torch
 from torch import Tensor
 
 from whence.core.errors import BadParameter, NoHead, WhenceError
+from whence.core.lazy import LazyTuple
 from whence.core.types import OutputScale
 from whence.data.batches import Batch, BatchRules, collate
 from whence.data.tokens import EncodedInput
-from whence.explain.request import MethodRequest
+from whence.explain.inputs import EncodedInputs, InputFailureCallback
 from whence.models.model import LoadedModel
 from whence.tracing.batch_probe import BatchOutput, probe_batch_capacity
 from whence.tracing.forward import compute_plain_logits, run_unobserved
@@ -89,6 +91,16 @@ def resolve_targets(
         items = [with_pair_warning(item, loaded) for item in items]
         return TargetedInputs(items, TargetSpec.parse(request.target, loaded.labels, request.of))
     return _find_task_resolver(loaded, request)(loaded, items, request)
+
+
+def resolve_all_targets(
+    loaded: LoadedModel, items: list[EncodedInput], request: TargetRequest
+) -> list[tuple[list[int], TargetedInputs]]:
+    """Return the inputs with their targets, in groups of one target, each with the numbers of its inputs."""
+    return [
+        (rows, resolve_targets(loaded, [items[row] for row in rows], own))
+        for rows, own in group_by_target(request, len(items))
+    ]
 
 
 def group_by_target(request: TargetRequest, count: int) -> list[tuple[list[int], TargetRequest]]:
@@ -166,30 +178,6 @@ def _find_task_resolver(loaded: LoadedModel, request: TargetRequest) -> TaskReso
             return resolve_continuation
 
 
-def regroup_explanations(
-    targeted: TargetedInputs,
-    results: Sequence[Mapping[str, "Explanation"]],
-    requests: Sequence[MethodRequest],
-    method: str | Sequence[str],
-) -> list[Any]:
-    """Return the explanations by original input: a list for each, or one joined explanation."""
-    assert targeted.owners is not None
-    lists: list[Any] = []
-    for owner in range(max(targeted.owners) + 1):
-        own = [row for row, whose in zip(results, targeted.owners, strict=True) if whose == owner]
-        by_name: dict[str, Any] = {}
-        for request in requests:
-            explanations = [row[request.name] for row in own]
-            by_name[request.name] = targeted.join(explanations) if targeted.join else explanations
-        if isinstance(method, str):
-            lists.append(by_name[requests[0].name])
-        elif targeted.join:
-            lists.append(by_name)
-        else:
-            lists.append([dict(row) for row in own])
-    return lists
-
-
 def _check_options(request: TargetRequest, names: tuple[str, ...], loaded: LoadedModel) -> None:
     """Refuse options that have no meaning for this model's task."""
     for name in names:
@@ -199,19 +187,6 @@ def _check_options(request: TargetRequest, names: tuple[str, ...], loaded: Loade
                 f"{name}={str(value)[:40]!r} means nothing to {type(loaded.model).__name__} "
                 f"({loaded.task.replace('_', ' ')}). Leave it out."
             )
-
-
-# Called for a failed input: its number, the method if one failed, and the error.
-InputFailureCallback = Callable[[int, str | None, WhenceError], None]
-
-
-@dataclass(frozen=True)
-class EncodedInputs:
-    """The encoded inputs of a data set with their numbers, and the number of inputs given."""
-
-    numbers: list[int]
-    items: list[EncodedInput]
-    total: int
 
 
 def resolve_each_target(
@@ -388,13 +363,19 @@ _SINGLE_TASKS = frozenset({"sst2", "sst", "cola", "imdb"})
 
 def with_pair_warning(item: EncodedInput, loaded: LoadedModel) -> EncodedInput:
     """Return the input with a warning, if it is one text for a pair model, or the reverse."""
-    if item.source.text is None:
+    if item.picture is not None:
         return item
-    pair = item.source.pair is not None
-    warning = build_pair_warning(
-        loaded, pair=pair, together=_find_joined_evidence(item) if pair else None
-    )
-    return item if warning is None else replace(item, warnings=(*item.warnings, warning))
+    return replace(item, warnings=LazyTuple(partial(_list_input_warnings, item, loaded)))
+
+
+def _list_input_warnings(item: EncodedInput, loaded: LoadedModel) -> Iterator[tuple[str, str]]:
+    yield from item.warnings
+    if item.source.text is not None:
+        pair = item.source.pair is not None
+        together = _find_joined_evidence(item) if pair else None
+        warning = build_pair_warning(loaded, pair=pair, together=together)
+        if warning is not None:
+            yield warning
 
 
 def build_pair_warning(

@@ -27,7 +27,7 @@ from whence.data.prompts import (
 )
 from whence.data.readout import REST_LABEL, TOP_TOKENS, ContinuationReadout, TokenReadout
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_policy import BatchPlanner
+from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.tasks import TargetedInputs, TargetRequest
 from whence.models.model import LoadedModel
 from whence.tracing.forward import open_plain_forward, run_unobserved
@@ -177,7 +177,7 @@ def compute_next_logits(loaded: LoadedModel, items: Sequence[EncodedInput]) -> l
     """Return the next-token logits over the whole vocabulary for each input."""
     read = [replace(item, reading=TokenReadout(-1), labels=None) for item in items]
     logits: list[Tensor] = [torch.empty(0)] * len(items)
-    policy = BatchPlanner(loaded).policy(read, _INPUTS_PER_BATCH)
+    policy = choose_batch_policy(loaded, read, _INPUTS_PER_BATCH)
     with open_plain_forward(loaded.model) as logits_of:
         work = build_retry_batches(loaded.model, "next", read, policy)
         for chosen in work:

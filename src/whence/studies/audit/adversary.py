@@ -22,9 +22,7 @@ from whence.studies.audit.attention_variants import (
     normalise_movable,
     tvd,
 )
-from whence.studies.audit.subject import AttentionSite, AuditSubject, ReplayBatch
-
-Numbers = NDArray[np.float64]
+from whence.studies.audit.subject import AttentionSite, AuditSubject, Numbers, ReplayBatch
 
 _START_STD = 3.0  # standard deviation of the normal distribution of the initial scores
 _LOG_EPSILON = 1e-10
@@ -87,54 +85,42 @@ def find_adversaries(
 
     Results are cached in the subject. Distributions are kept for the first of the subject's sites only.
     """
-    known: dict[tuple[SearchOptions, str], list[AdversarialResult]] = subject.memo.setdefault(
-        "adversarial", {}
+    known: dict[tuple[SearchOptions, str], list[AdversarialResult]]
+    known = subject.remember("adversarial", dict)
+    new = [site for site in sites if (search, site.name) not in known]
+    found = subject.map_replays(
+        new, search.candidates, lambda replayed: _search_batch(subject, replayed, search)
     )
-    new = tuple(site for site in sites if (search, site.name) not in known)
-    if new:
-        results: dict[str, dict[int, AdversarialResult]] = {site.name: {} for site in new}
-        for replayed in subject.build_replays(new, copies=search.candidates):
-            for number, site, result in _search_batch(subject, replayed, search):
-                results[site.name][number] = result
-        for name, by_number in results.items():
-            known[search, name] = [by_number[number] for number in range(len(subject.items))]
+    known |= {(search, site.name): results for site, results in zip(new, found, strict=True)}
     return [known[search, site.name] for site in sites]
 
 
 def _search_batch(
     subject: AuditSubject, replayed: ReplayBatch, search: SearchOptions
-) -> list[tuple[int, AttentionSite, AdversarialResult]]:
-    task = subject.loaded.task
-    noise = draw_values(
-        subject,
-        replayed,
-        "adversary",
-        search.candidates,
-        np.random.Generator.standard_normal,
-    )
-    rows = len(replayed.numbers) * search.candidates
-    parts = optimise_attention(
-        replayed, noise, search, task, lambda: subject.tick(3 * rows * subject.replay)
-    )
+) -> list[AdversarialResult]:
+    task, count = subject.loaded.task, search.candidates
+    noise = draw_values(subject, replayed, "adversary", count, np.random.Generator.standard_normal)
+    passes = 3 * len(replayed) * count * subject.replay
+    parts = optimise_attention(replayed, noise, search, task, lambda: subject.tick(passes))
     with torch.no_grad():
         own = normalise_movable(replayed.own.to(parts.dtype), replayed.movable)
         shares = replayed.shares.to(parts.dtype)
         far = average_reads(jsd(parts, own[:, None]), shares).double().cpu().numpy()
         answers = replayed(build_inserter(replayed.own, replayed.movable)(parts))
         moved = tvd(answers, replayed.base[:, None], task).double().cpu().numpy()
-    result = []
-    for row, (number, site) in enumerate(zip(replayed.numbers, replayed.sites, strict=True)):
+    results = []
+    for row, site in enumerate(replayed.sites):
         distributions = None
         if site == subject.sites[0]:
-            free, real = replayed.movable[row], replayed.shares[row] > 0
+            free, real = replayed.movable[row], shares[row] > 0
             distributions = Distributions(
                 own[row][:, real][..., free].double().cpu().numpy(),
                 parts[row][:, :, real][..., free].double().cpu().numpy(),
                 replayed.shares[row][real].double().cpu().numpy(),
                 free.nonzero().squeeze(1).cpu().numpy(),
             )
-        result.append((number, site, AdversarialResult(far[row], moved[row], distributions)))
-    return result
+        results.append(AdversarialResult(far[row], moved[row], distributions))
+    return results
 
 
 @torch.inference_mode(False)

@@ -111,17 +111,19 @@ def draw_permutations(subject: AuditSubject, replayed: ReplayBatch, count: int) 
     return index.to(replayed.own.device)
 
 
+@torch.no_grad()
 def replay_permutations(
     subject: AuditSubject, replayed: ReplayBatch, count: int
 ) -> tuple[Tensor, Tensor]:
-    """Draw `count` orders of each row's movable positions; return them and the permuted predictions.
+    """Draw `count` orders of each row's movable positions; return them, and how far the predictions move (TVD).
 
-    The orders are (rows, count, tokens), for `permute_weights`; the predictions (rows, count, labels).
+    The orders are (rows, count, tokens), for `permute_weights`; the distances (rows, count).
     """
     drawn = draw_permutations(subject, replayed, count)
-    return drawn, replay_copies(
+    answers = replay_copies(
         replayed, count, lambda some: permute_weights(replayed.own, drawn[:, some])
     )
+    return drawn, tvd(answers, replayed.base[:, None], subject.loaded.task)
 
 
 def permute_weights(own: Tensor, index: Tensor) -> Tensor:

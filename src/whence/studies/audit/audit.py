@@ -9,8 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,24 +24,27 @@ from whence.core.errors import (
     WhenceError,
     suggest_name,
 )
-from whence.core.files import write_if_path
 from whence.core.params import PRESET, resolve_parameters
+from whence.core.progress import Progress, ProgressCounter
 from whence.core.registry import Entry
-from whence.data.batches import Batch
+from whence.core.result import RESULT_VERSION, Result
 from whence.data.dataset import Dataset, read_dataset, resolve_label_indices, shuffle_indices
 from whence.data.example import Example
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_explainer import Progress, describe_origin
 from whence.explain.explainer import Explainer, load
-from whence.explain.trials import encode_readable
-from whence.render.document import RESULT_VERSION, SavedResult
+from whence.explain.inputs import encode_dataset
+from whence.explain.pipeline import describe_origin
+from whence.studies.audit.conclusion import conclude
 from whence.studies.audit.experiments import experiment
 from whence.studies.audit.retrain import Retrainer
 from whence.studies.audit.subject import AttentionSite, AuditSubject, Special, check_site
-from whence.studies.audit.verdict import conclude, judge
+from whence.studies.audit.verdict import judge
 from whence.studies.training.performance import compute_performance
 from whence.tracing.ask import count_forwards
 from whence.tracing.forward import compute_plain_logits
+
+if TYPE_CHECKING:
+    from whence.render.document import Document
 
 # The order in which experiments are run and shown: earlier results help to interpret later ones.
 ORDER = (
@@ -241,33 +243,14 @@ def _describe_not_run(trains: bool, can_train: bool) -> str:
 MIN_TOKENS = 2  # one token gets all the attention
 
 
-@dataclass
+@dataclass(frozen=True)
 class UsableExamples:
-    """The usable examples, encoded, and the counted reasons why others are not."""
+    """The usable examples, encoded, with their true labels and the facts on the data set that results carry."""
 
     examples: list[Example]
     items: list[EncodedInput]
     truth: NDArray[np.int64] | None
-    refused: Counter[str] = field(default_factory=Counter)
-    without_labels: str | None = None  # why there are no true labels, if no experiment needs them
-
-    def describe_data(self, dataset: Dataset, labels: Sequence[str]) -> dict[str, Any]:
-        """Return the facts on the data set and its usable examples."""
-        counts = Counter() if self.truth is None else Counter(self.truth.tolist())
-        return {
-            "name": dataset.name,
-            "given": len(dataset.examples),
-            "used": len(self.items),
-            "text": dataset.text,
-            "pair": dataset.pair,
-            "label": dataset.label,
-            "guessed": list(dataset.guessed),
-            "classes": {labels[i]: count for i, count in sorted(counts.items())},
-            "without_labels": self.without_labels,
-            "why_not": [
-                {"why": why, "count": count} for why, count in self.refused.items() if count
-            ],
-        }
+    data: dict[str, Any]
 
 
 def encode_examples(
@@ -281,39 +264,46 @@ def encode_examples(
 ) -> UsableExamples:
     """Encode the examples, or `limit` of them drawn by the seed; count the unusable ones by reason."""
     _check_classifier(explainer)
-    refused: Counter[str] = Counter()
     needy = [choice.name for choice in chosen if choice.entry.facts["labels"]]
     labelled = [example for example in dataset.examples if example.label is not None]
     # Rows without a label are left out, unless the whole data set has no labels.
     usable = labelled if needy and labelled else list(dataset.examples)
-    refused["no label"] += len(dataset.examples) - len(usable)
-    truth, why = _resolve_true_labels(usable, explainer.labels, needy)
-    order = shuffle_indices(usable, seed)[:limit] if limit is not None else range(len(usable))
-    numbers = sorted(order)
+    refused = Counter({"no label": len(dataset.examples) - len(usable)})
+    truth, without_labels = _resolve_true_labels(usable, explainer.labels, needy)
+    drawn = range(len(usable)) if limit is None else sorted(shuffle_indices(usable, seed)[:limit])
     errors: list[WhenceError] = []
 
     def record_failure(_: int, __: Any, error: WhenceError) -> None:
         errors.append(error)
         refused[error.code.replace("-", " ")] += 1
 
-    readable, items = encode_readable(
-        [usable[i].given for i in numbers], explainer.loaded, truncate, record_failure
+    readable = encode_dataset(
+        [usable[i].given for i in drawn], explainer.loaded, truncate, record_failure
     )
-    encoded = [(numbers[i], item) for i, item in zip(readable, items, strict=True)]
-    words = [(i, item) for i, item in encoded if _count_content_tokens(item) >= MIN_TOKENS]
-    refused["fewer than two tokens"] += len(encoded) - len(words)
-    if not words:
-        first = errors[0] if errors else None
+    encoded = [(drawn[i], item) for i, item in readable.by_number().items()]
+    long = [(i, item) for i, item in encoded if _count_content_tokens(item) >= MIN_TOKENS]
+    refused["fewer than two tokens"] += len(encoded) - len(long)
+    if not long:
+        first = errors[0] if errors else BadExamples("They have fewer than two tokens each.")
         kind = type(first) if isinstance(first, InputError) else BadExamples
-        message = str(first) if first is not None else "They have fewer than two tokens each."
-        raise kind(f"None of the {len(numbers)} examples can be used. {message}")
-    places = [i for i, _ in words]
+        raise kind(f"None of the {len(drawn)} examples can be used. {first}")
+    places = [i for i, _ in long]
+    truth = None if truth is None else truth[places]
+    counts = Counter([] if truth is None else truth.tolist())
     return UsableExamples(
         [usable[i] for i in places],
-        [item for _, item in words],
-        None if truth is None else truth[places],
-        refused,
-        why,
+        [item for _, item in long],
+        truth,
+        {
+            "name": dataset.name,
+            "given": len(dataset.examples),
+            "used": len(long),
+            **{column: getattr(dataset, column) for column in ("text", "pair", "label")},
+            "guessed": list(dataset.guessed),
+            "classes": {explainer.labels[i]: count for i, count in sorted(counts.items())},
+            "without_labels": without_labels,
+            "why_not": [{"why": why, "count": count} for why, count in refused.items() if count],
+        },
     )
 
 
@@ -394,31 +384,29 @@ def format_duration(seconds: float) -> str:
     raise AssertionError("the last size always fits")
 
 
-@dataclass(frozen=True, eq=False)
-class Audit(SavedResult):
+class Audit(Result):
     """The result of an audit: whether attention may be read as an explanation of a model, by its experiments."""
 
-    _writers: ClassVar[Mapping[str, str]] = {
-        "page": "whence.studies.audit.report:render_audit_html",
-        "fragment": "whence.studies.audit.report:render_audit_fragment",
-        "text": "whence.studies.audit.report:format_audit_text",
-        "terminal": "whence.studies.audit.report:render_audit_terminal",
-    }
-    _kind: ClassVar[str] = "audit"
-    _article: ClassVar[str] = "an"
+    kind: ClassVar[str] = "audit"
+
+    def document(self) -> "Document":
+        """Return the blocks that every surface shows."""
+        from whence.studies.audit.report import build_document
+
+        return build_document(self.data)
 
     @property
     def experiments(self) -> list[dict[str, Any]]:
         """The experiments, in the order they were run: hypothesis, threshold, verdict, effect, interval, n, ..."""
-        return [dict(result) for result in self.payload["experiments"]]
+        return [dict(result) for result in self.data["experiments"]]
 
     def experiment(self, name: str) -> dict[str, Any]:
         """Return the result of one experiment."""
-        for result in self.payload["experiments"]:
+        for result in self.data["experiments"]:
             if result["name"] == name:
                 return dict(result)
         known = list(self.verdicts)
-        why = {omission["name"]: omission["why"] for omission in self.payload["not_run"]}
+        why = {omission["name"]: omission["why"] for omission in self.data["not_run"]}
         if name in why:
             raise UnknownExperiment(f"The experiment {name!r} was not run: {why[name]}")
         raise UnknownExperiment(
@@ -429,56 +417,21 @@ class Audit(SavedResult):
     @property
     def verdicts(self) -> dict[str, str]:
         """The verdict of each experiment: holds, fails or undecided."""
-        return {result["name"]: result["verdict"] for result in self.payload["experiments"]}
+        return {result["name"]: result["verdict"] for result in self.data["experiments"]}
 
     @property
     def answer(self) -> str:
         """The answer, whether attention may be read as an explanation here: yes, no or undecided."""
-        return str(self.payload["answer"])
+        return str(self.data["answer"])
 
     @property
     def conclusion(self) -> str:
         """The answer as a paragraph, with the figures it rests on."""
-        return str(self.payload["conclusion"])
-
-    def to_markdown(self, path: str | Path | None = None) -> str:
-        """Return the audit in Markdown, and write it if a path is given."""
-        from whence.studies.audit.report import format_audit_markdown
-
-        return write_if_path(format_audit_markdown(self.to_dict()), path)
+        return str(self.data["conclusion"])
 
     def __repr__(self) -> str:
         text = ", ".join(f"{name}: {verdict}" for name, verdict in self.verdicts.items())
         return f"<Audit {self.answer}; {text or 'no experiments'}>"
-
-
-class ForwardPassProgress:
-    """A counter of forward passes; each experiment's count is capped at its estimate."""
-
-    def __init__(self, progress: Progress | None) -> None:
-        self._progress = progress
-        self._done = self._until = self._total = 0.0
-
-    def set_total(self, total: float) -> None:
-        """Set the estimated number of forward passes of the audit."""
-        self._total = total
-
-    def begin(self, count: float) -> None:
-        """Start an experiment with its estimated number of forward passes."""
-        self._until += count
-
-    def add(self, count: float) -> None:
-        """Add finished forward passes."""
-        self._report(min(self._done + count, self._until))
-
-    def end(self) -> None:
-        """End an experiment: passes that were estimated and not needed count as done."""
-        self._report(self._until)
-
-    def _report(self, count: float) -> None:
-        self._done = count
-        if self._progress is not None and self._total:
-            self._progress(round(count), round(self._total))
 
 
 def audit(
@@ -527,60 +480,61 @@ def audit(
     explainer = model if isinstance(model, Explainer) else load(model)
     dataset.check_pairs(explainer.labels)
     started = time.perf_counter()
-    tally = ForwardPassProgress(progress)
     usable = encode_examples(dataset, explainer, chosen, truncate=truncate, limit=limit, seed=seed)
     workshop = None
     if training is not None or others:
+        rows = [] if training is None else training.examples
         workshop = Retrainer(
-            explainer.loaded,
-            [] if training is None else training.examples,
-            base=base,
-            others=others,
-            epochs=epochs,
-            seed=seed,
+            explainer.loaded, rows, base=base, others=others, epochs=epochs, seed=seed
         )
     subject = AuditSubject(
-        explainer,
-        usable.examples,
-        usable.items,
-        usable.truth,
-        site=site,
-        special=special,
-        seed=seed,
-        workshop=workshop,
-        tick=tally.add,
+        explainer, usable.examples, usable.items, usable.truth, site, special, seed, workshop
     )
     with count_forwards(explainer.model) as runs:
-        planned_epochs = epochs if workshop is None else workshop.recipe.epochs
-        plan = _estimate_cost(
-            subject,
-            dataset,
-            chosen,
-            0 if training is None else len(training.examples),
-            planned_epochs,
-        )
-        subject.replay = plan.replay
+        plan = _estimate_cost(subject, dataset, chosen)
         if announce is not None:
             announce(plan)
-        about = _describe_context(
-            subject,
-            plan,
-            usable.describe_data(dataset, explainer.labels),
-            _measure_performance(subject),
-        )
-        about["setting"] |= {
-            "truncate": truncate,
-            "limit": limit,
-            "train": None if training is None else training.name,
-            "epochs": epochs,
+        first = subject.sites[0]
+        about: dict[str, Any] = {
+            "data": usable.data,
+            "setting": {
+                "site": site,
+                "sites": [one.name for one in subject.sites],
+                "special": special,
+                "seed": seed,
+                "truncate": truncate,
+                "limit": limit,
+                "train": None if training is None else training.name,
+                "epochs": epochs,
+            },
+            "performance": _measure_performance(subject),
+            "site": first.name,
+            "rest": first.describe_rest(plan.layers, plan.heads),
         }
-        tally.set_total(
-            sum(plan.count_forwards(choice) for choice in chosen if choice.name not in parts.known)
-        )
-        results = [_run_or_reuse(subject, choice, plan, tally, parts, about) for choice in chosen]
+        passes = {
+            choice.name: 0.0 if choice.name in parts.known else plan.count_forwards(choice)
+            for choice in chosen
+        }
+        tally = ProgressCounter(progress, round(sum(passes.values())))
+        subject.tick, subject.replay = tally.add, plan.replay
+        results = []
+        for choice in chosen:
+            result = parts.known.get(choice.name)
+            if choice.name not in parts.known:
+                parts.begin(choice.name)
+                try:
+                    result = _run_experiment(subject, choice)
+                except WhenceError as error:
+                    parts.why_not[choice.name] = str(error)
+                    parts.add_failure(choice.name, error)
+                else:
+                    parts.keep(result, about)
+            passes.pop(choice.name)
+            tally.expect(round(sum(passes.values())))
+            results += [] if result is None else [result]
     return Audit(
         compose_audit(
-            [result for result in results if result is not None],
+            results,
             about,
             origin=describe_origin(explainer.loaded),
             why_not=parts.why_not,
@@ -588,50 +542,6 @@ def audit(
             seconds=time.perf_counter() - started,
         )
     )
-
-
-def _describe_context(
-    subject: AuditSubject,
-    plan: AuditCostEstimate,
-    data: dict[str, Any],
-    performance: dict[str, Any] | None,
-) -> dict[str, Any]:
-    """Return the context of all experiments: data, setting, performance and site."""
-    first = subject.sites[0]
-    return {
-        "data": data,
-        "setting": {
-            "site": subject.site,
-            "sites": [site.name for site in subject.sites],
-            "special": subject.special,
-            "seed": subject.seed,
-        },
-        "performance": performance,
-        "site": first.name,
-        "rest": first.describe_rest(plan.layers, plan.heads),
-    }
-
-
-def _run_or_reuse(
-    subject: AuditSubject,
-    choice: SelectedExperiment,
-    plan: AuditCostEstimate,
-    tally: ForwardPassProgress,
-    parts: AuditCheckpoint,
-    about: Mapping[str, Any],
-) -> Mapping[str, Any] | None:
-    """Return the result of an experiment, new or from the checkpoint; None if it failed."""
-    if choice.name in parts.known:
-        return parts.known[choice.name]
-    parts.begin(choice.name)
-    try:
-        result = _run_experiment(subject, choice, plan, tally, subject.seed)
-    except WhenceError as error:
-        parts.why_not[choice.name] = str(error)
-        parts.add_failure(choice.name, error)
-        return None
-    parts.keep(result, about)
-    return result
 
 
 def _check_options(limit: int | None, special: str) -> None:
@@ -659,49 +569,16 @@ def check_training_data(
         )
 
 
-def _estimate_cost(
-    subject: AuditSubject,
-    dataset: Dataset,
-    chosen: Sequence[SelectedExperiment],
-    train: int,
-    epochs: int | None,
-) -> AuditCostEstimate:
-    layers, heads, _ = subject.attention_by_head()[0].shape
-    seconds, replay = measure_speed(subject)
-    sizes = [len(item) for item in subject.items]
-    return AuditCostEstimate(
-        n=len(subject),
-        tokens=float(np.mean(sizes)),
-        layers=layers,
-        heads=heads,
-        sites=len(subject.sites),
-        train=train,
-        epochs=epochs,
-        replay=replay,
-        seconds=seconds,
-        about=f"{dataset} {len(subject)} of {len(dataset.examples)} examples, {np.mean(sizes):.0f} tokens each in the mean.",
-        chosen=chosen,
-    )
-
-
-def _run_experiment(
-    subject: AuditSubject,
-    choice: SelectedExperiment,
-    plan: AuditCostEstimate,
-    tally: ForwardPassProgress,
-    seed: int,
-) -> dict[str, Any]:
+def _run_experiment(subject: AuditSubject, choice: SelectedExperiment) -> dict[str, Any]:
     started = time.perf_counter()
-    tally.begin(plan.count_forwards(choice))
     facts = choice.entry.facts
     with count_forwards(subject.loaded.model) as runs:
         finding = choice.entry.fn(subject, **choice.params)
-    tally.end()
     return {
         "name": choice.name,
         "summary": choice.entry.summary,
         **{key: facts[key] for key in ("hypothesis", "measure", "threshold", "direction")},
-        **judge(choice.entry, finding, seed),
+        **judge(choice.entry, finding, subject.seed),
         "detail": finding.detail,
         "plots": list(finding.plots),
         "notes": list(finding.notes),
@@ -726,50 +603,52 @@ _SAMPLE_SIZE = 32  # examples
 _COPIES = 5  # of each example, as in most experiments
 
 
-def measure_speed(subject: AuditSubject) -> tuple[float, float]:
-    """Return the seconds of a forward pass of one example, and the mean cost of a replay."""
+def _estimate_cost(
+    subject: AuditSubject, dataset: Dataset, chosen: Sequence[SelectedExperiment]
+) -> AuditCostEstimate:
+    """Estimate the cost from the seconds of a forward pass of one example, and the mean cost of a replay."""
+    layers, heads, _ = subject.attention_by_head()[0].shape
+    sizes, workshop = [len(item) for item in subject.items], subject.workshop
     # Examples of median length stand for all.
-    order = sorted(range(len(subject)), key=lambda i: len(subject.items[i]))
+    order = np.argsort(sizes, kind="stable").tolist()
     start = max(0, (len(order) - _SAMPLE_SIZE) // 2)
-    chosen = order[start : start + _SAMPLE_SIZE]
-    sample = replace(
-        subject,
-        examples=[subject.examples[i] for i in chosen],
-        items=[subject.items[i] for i in chosen],
-        truth=None,
-        tick=lambda _: None,
-        memo={},
+    items = [subject.items[i] for i in order[start : start + _SAMPLE_SIZE]]
+    sample = replace(subject, items=items, memo={})
+    model = subject.loaded.model
+    forward = _time_call(
+        lambda: sample.map_batches(
+            "answers", lambda _, batch: compute_plain_logits(model, batch).cpu()
+        )
     )
-
-    def run_batch(_: Sequence[int], batch: Batch) -> None:
-        compute_plain_logits(subject.loaded.model, batch).sum().item()  # .item() waits for the GPU
-
-    forward = _time_call(lambda: sample.run_in_batches("answers", run_batch))
-    return forward / len(sample), _estimate_replay_seconds(sample) / forward
-
-
-def _estimate_replay_seconds(sample: AuditSubject) -> float:
-    """Return the seconds of a replay of all examples, averaged over all sites.
-
-    Only the lowest and the highest site are timed, the others interpolated: the lower the site, the more layers are run
-    again.
-    """
-    depths = {site.layers[0]: site for site in sample.sites}
-    low, high = min(depths), max(depths)
-    seconds = {at: _time_replay(sample, depths[at]) for at in {low, high}}
-    slope = (seconds[high] - seconds[low]) / max(1, high - low)
-    estimates = [seconds[low] + slope * (site.layers[0] - low) for site in sample.sites]
-    return sum(estimates) / len(estimates)
+    # The lower the site, the more layers are run again: the lowest and the highest stand for all.
+    sites = sorted(subject.sites, key=lambda site: site.layers)
+    replays = [_time_replay(sample, site) for site in {sites[0], sites[-1]}]
+    return AuditCostEstimate(
+        n=len(subject),
+        tokens=float(np.mean(sizes)),
+        layers=layers,
+        heads=heads,
+        sites=len(subject.sites),
+        train=0 if workshop is None else len(workshop.rows),
+        epochs=None if workshop is None else workshop.recipe.epochs,
+        replay=float(np.mean(replays)) / forward,
+        seconds=forward / len(items),
+        about=f"{dataset} {len(sizes)} of {len(dataset.examples)} examples, {np.mean(sizes):.0f} tokens each in the mean.",
+        chosen=chosen,
+    )
 
 
 def _time_replay(sample: AuditSubject, site: AttentionSite) -> float:
+    """Return the seconds of a replay of all examples."""
     replays = list(sample.build_replays([site], copies=_COPIES))
     weights = [replay.own[:, None].expand(-1, _COPIES, -1, -1, -1) for replay in replays]
-    with torch.no_grad():
-        seconds = _time_call(
-            lambda: [replay(own).sum().item() for replay, own in zip(replays, weights, strict=True)]
-        )
-    return seconds / _COPIES
+
+    @torch.no_grad()
+    def run() -> None:
+        for replay, own in zip(replays, weights, strict=True):
+            replay(own).sum().item()  # .item() waits for the GPU
+
+    return _time_call(run) / _COPIES
 
 
 def _time_call(work: Callable[[], Any]) -> float:

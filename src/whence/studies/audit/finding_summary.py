@@ -1,31 +1,93 @@
-"""Summaries and plot data of audit experiments: means with intervals, classes, histograms, violins, matrices."""
+"""Summaries and plot data of audit experiments: means with intervals, classes, histograms, violins, matrices, bars."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whence.stats.intervals import bootstrap
-from whence.studies.audit.subject import AuditSubject
+from whence.studies.audit.subject import AuditSubject, Labels, Numbers
+from whence.studies.training.performance import compute_f1, count_confusion
 
-Numbers = NDArray[np.float64]
 Plot = dict[str, Any]
 
 _MAX_QUANTILES = 101  # per violin
 # The bins of the largest attention weight, as in Jain and Wallace.
 _BINS = ((0.0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1.0))
+_F1_DRAWS = 1000  # bootstrap draws for F1, which is no mean
+
+
+def estimate(
+    values: Numbers,
+    *key: str | int,
+    statistic: Callable[[Numbers], float] | None = None,
+    draws: int = 10_000,
+) -> dict[str, Any]:
+    """Return mean, interval and n of the finite values, or a statistic of the finite rows (n, parts)."""
+    known = values[np.isfinite(values if values.ndim > 1 else values[:, None]).all(1)]
+    if not len(known):
+        return {"mean": None, "interval": None, "n": 0}
+    # The order of the examples must not change the draws of the bootstrap.
+    ordered = np.sort(known) if known.ndim == 1 else known[np.lexsort(known.T[::-1])]
+    result = bootstrap(ordered, ("audit", *key), statistic=statistic, draws=draws)
+    interval = None if result.low is None else [result.low, result.high]
+    return {"mean": result.mean, "interval": interval, "n": result.n}
 
 
 def summarise(values: Numbers, *key: str | int) -> dict[str, Any]:
     """Return mean, interval, population standard deviation and n of the finite values."""
-    # The order of the examples must not change the draws of the bootstrap.
+    figures = estimate(values, *key)
     known = np.sort(values[np.isfinite(values)])
-    if not len(known):
-        return {"mean": None, "interval": None, "std": None, "n": 0}
-    estimate = bootstrap(known, ("audit", *key))
-    interval = None if estimate.low is None else [estimate.low, estimate.high]
-    return {"mean": estimate.mean, "interval": interval, "std": float(known.std()), "n": estimate.n}
+    std = float(known.std()) if len(known) else None
+    return {"mean": figures["mean"], "interval": figures["interval"], "std": std, "n": len(known)}
+
+
+def summarise_f1(
+    truth: Labels, *predicted: Labels, labels: int, label: int | None, key: Sequence[str | int]
+) -> dict[str, Any]:
+    """Return the F1 of one label, or the mean over all that occur; for two predictions, its fall from the first.
+
+    Each of `predicted` is (n, draws), over which F1 is averaged.
+    """
+    ends = np.cumsum([1, *(some.shape[1] for some in predicted)])
+
+    def score(rows: Numbers) -> float:
+        true, *parts, _ = np.split(rows.astype(np.int64), ends, axis=1)
+        scores = [
+            float(compute_f1(count_confusion(true[:, 0], part, labels), label).mean())
+            for part in parts
+        ]
+        return scores[0] if len(scores) == 1 else scores[0] - scores[1]
+
+    rows = np.column_stack([truth, *predicted]).astype(np.float64)
+    return estimate(rows, *key, statistic=score, draws=_F1_DRAWS)
+
+
+def summarise_performance(
+    predicted: Labels, truth: Labels, labels: int, *key: str | int
+) -> dict[str, Any]:
+    """Return accuracy and F1 with intervals.
+
+    F1 is that of the second of two labels, or the mean over all labels that occur.
+    """
+    return {
+        "accuracy": summarise((predicted == truth).astype(np.float64), "accuracy", *key),
+        "f1": summarise_f1(
+            truth,
+            predicted[:, None],
+            labels=labels,
+            label=1 if labels == 2 else None,
+            key=("f1", *key),
+        ),
+    }
+
+
+def describe_too_short(reach: Numbers) -> str:
+    """Return the reason for no verdict: the texts are too short for attention to diverge."""
+    return (
+        f"The texts are too short: no attention at all can be farther from the model's than {reach.mean():.3f} in "
+        "the mean."
+    )
 
 
 def group_by_class(subject: AuditSubject, values: Numbers) -> dict[str, Numbers]:
@@ -64,23 +126,17 @@ def build_histogram(
     }
 
 
-def build_violin(
-    subject: AuditSubject, title: str, y: str, values: Numbers, largest: Numbers
-) -> Plot:
+def build_violin(subject: AuditSubject, title: str, y: str, values: Numbers) -> Plot:
     """Return violins of values by largest attention weight, one series per predicted class."""
-    place = np.minimum((largest * len(_BINS)).astype(int), len(_BINS) - 1)
+    place = np.minimum((subject.largest_weights * len(_BINS)).astype(int), len(_BINS) - 1)
     series = []
     for label in sorted(set(subject.predictions.tolist())):
         groups = []
         for number, (low, high) in enumerate(_BINS):
             chosen = (subject.predictions == label) & (place == number) & np.isfinite(values)
-            groups.append(
-                {
-                    "name": f"{low:g} to {high:g}",
-                    "n": int(chosen.sum()),
-                    "quantiles": compute_quantiles(values[chosen]),
-                }
-            )
+            quantiles = compute_quantiles(values[chosen])
+            name = f"{low:g} to {high:g}"
+            groups.append({"name": name, "n": int(chosen.sum()), "quantiles": quantiles})
         series.append({"name": subject.loaded.labels[label], "groups": groups})
     return {"kind": "violin", "title": title, "x": "largest weight", "y": y, "series": series}
 
@@ -97,18 +153,36 @@ def build_matrix(
     title: str,
     rows: Sequence[str],
     columns: Sequence[str],
-    values: NDArray[np.float64],
+    values: Numbers,
     *,
     low: float,
     high: float,
 ) -> Plot:
     """Return a matrix plot; unknown values are null."""
-    cells = [[float(value) if np.isfinite(value) else None for value in row] for row in values]
     return {
         "kind": "matrix",
         "title": title,
         "rows": list(rows),
         "columns": list(columns),
-        "values": cells,
+        "values": list_known(values),
         "range": [low, high],
     }
+
+
+def list_known(values: Numbers) -> list[list[float | None]]:
+    """Return a matrix as JSON, with null for unknown values."""
+    return [[float(value) if np.isfinite(value) else None for value in row] for row in values]
+
+
+def build_bars(
+    title: str,
+    y: str,
+    bars: Sequence[tuple[str, Mapping[str, Any]]],
+    threshold: float | None = None,
+) -> Plot:
+    """Return bars of named means with their intervals."""
+    entries = []
+    for name, figures in bars:
+        low, high = figures["interval"] or (None, None)
+        entries.append({"name": name, "value": figures["mean"], "low": low, "high": high})
+    return {"kind": "bars", "title": title, "y": y, "bars": entries, "threshold": threshold}

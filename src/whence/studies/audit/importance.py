@@ -11,22 +11,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from whence.core.progress import ProgressCounter
 from whence.data.batches import Batch
-from whence.data.removal import DRAWS_PER_REMOVAL, Removal, remove_tokens, resolve_removal
-from whence.data.tokens import EncodedInput
-from whence.explain.batch_explainer import ProgressCounter, run_method, trace_batch
-from whence.explain.batch_policy import BatchPlanner
+from whence.data.removal import Removal, resolve_removal
+from whence.explain.batch_policy import choose_batch_policy
+from whence.explain.pipeline import run_method, trace_batch
 from whence.explain.request import resolve_methods
-from whence.metrics._trial import ROUNDINGS
+from whence.metrics._requests import ROUNDINGS
 from whence.stats.rank import level_ties
 from whence.studies.audit.attention_variants import tvd
-from whence.studies.audit.subject import AuditSubject
+from whence.studies.audit.subject import AuditSubject, Numbers
 from whence.tracing.ask import PredictionCache
 from whence.tracing.attention_override import override_attention
 from whence.tracing.target import TargetSpec, compute_probabilities
 from whence.tracing.trace import run_traced
-
-Numbers = NDArray[np.float64]
 
 _PREDICTED_LABEL = TargetSpec("predicted", None, "probability")
 # Variants held in memory at a time: enough to fill batches of one length.
@@ -39,26 +37,49 @@ def gradient(subject: AuditSubject, *, detached: bool = True) -> list[Numbers]:
     With `detached`, attention weights are constants to the gradient, as in Jain and Wallace: it flows through the
     values only.
     """
-    key = ("gradient", detached)
-    if key not in subject.memo:
-        magnitudes: list[Numbers] = [np.empty(0)] * len(subject.items)
-        loaded = subject.loaded
+    model, task = subject.loaded.model, subject.loaded.task
 
-        def differentiate(numbers: Sequence[int], batch: Batch) -> None:
-            with override_attention(loaded.model, "detached" if detached else "own"):
-                trace = run_traced(
-                    loaded.model, batch, {"embedding_grad"}, _PREDICTED_LABEL, loaded.task
-                )
-            embedding, grad = trace.embeddings()
-            scores = (embedding.double() * grad.double()).sum(-1).abs().cpu().numpy()
-            for number, row in zip(numbers, scores, strict=True):
-                magnitudes[number] = _compute_magnitudes(row[subject.places[number]], loaded.dtype)
-            subject.tick(3 * len(numbers))
+    def differentiate(_: Sequence[int], batch: Batch) -> NDArray[Any]:
+        with override_attention(model, "detached" if detached else "own"):
+            trace = run_traced(model, batch, {"embedding_grad"}, _PREDICTED_LABEL, task)
+        embedding, grad = trace.embeddings()
+        return (embedding.double() * grad.double()).sum(-1).cpu().numpy()
 
-        subject.run_in_batches("gradient", differentiate)
-        subject.memo[key] = magnitudes
-    result: list[Numbers] = subject.memo[key]
-    return result
+    return subject.remember(
+        ("gradient", detached),
+        lambda: _compute_magnitudes(subject, subject.map_batches("gradient", differentiate, 3)),
+    )
+
+
+def integrated_gradients(subject: AuditSubject, **params: Any) -> list[Numbers]:
+    """Return |integrated gradients| of the predicted label's probability for each content token."""
+    loaded = subject.loaded
+    (request,) = resolve_methods("integrated_gradients", params, loaded.fillers)
+    policy = choose_batch_policy(loaded, subject.items, variants=True)
+
+    def integrate(_: Sequence[int], batch: Batch) -> Any:
+        trace = trace_batch(loaded, batch, [request], _PREDICTED_LABEL)
+        counter = ProgressCounter(None)
+        result = run_method(loaded, request, trace=trace, policy=policy, counter=counter)
+        subject.tick(sum(1 + calls.forward + 2 * calls.backward for calls in result.extra))
+        return result.scores
+
+    return subject.remember(
+        ("integrated_gradients", *sorted(request.params.items())),
+        lambda: _compute_magnitudes(
+            subject, subject.map_batches("integrated gradients", integrate, 0)
+        ),
+    )
+
+
+def _compute_magnitudes(subject: AuditSubject, scores: Sequence[Any]) -> list[Numbers]:
+    """Return |scores| of the content tokens, made equal where they differ by rounding only."""
+    eps = ROUNDINGS * torch.finfo(subject.loaded.dtype).eps
+    sizes = [
+        np.abs(row[places].astype(np.float64))
+        for row, places in zip(scores, subject.places, strict=True)
+    ]
+    return [level_ties(row, eps * float(row.max(initial=0))) for row in sizes]
 
 
 def leave_one_out(subject: AuditSubject, *, remove: Removal | None = None) -> list[Numbers]:
@@ -68,103 +89,46 @@ def leave_one_out(subject: AuditSubject, *, remove: Removal | None = None) -> li
     undefined cannot be removed, and has 0.
     """
     how = resolve_removal(remove, subject.loaded.fillers)
-    key = ("loo", how)
-    if key not in subject.memo:
-        subject.memo[key] = _compute_leave_one_out(subject, how)
-    result: list[Numbers] = subject.memo[key]
-    return result
-
-
-def integrated_gradients(subject: AuditSubject, **params: Any) -> list[Numbers]:
-    """Return |integrated gradients| of the predicted label's probability for each content token."""
-    loaded = subject.loaded
-    (request,) = resolve_methods("integrated_gradients", params, loaded.fillers)
-    key = ("integrated_gradients", *sorted(request.params.items()))
-    if key not in subject.memo:
-        magnitudes: list[Numbers] = [np.empty(0)] * len(subject.items)
-        policy = BatchPlanner(loaded).policy(subject.items, asks=True)
-
-        def integrate(numbers: Sequence[int], batch: Batch) -> None:
-            trace = trace_batch(loaded, batch, [request], _PREDICTED_LABEL)
-            tally = ProgressCounter(None, batch.items, [request])
-            scores, _, passes, _ = run_method(loaded, request, trace, policy, tally)
-            for number, row in zip(numbers, scores, strict=True):
-                magnitudes[number] = _compute_magnitudes(row[subject.places[number]], loaded.dtype)
-            subject.tick(sum(1 + calls.forward + 2 * calls.backward for calls in passes))
-
-        subject.run_in_batches("integrated gradients", integrate)
-        subject.memo[key] = magnitudes
-    result: list[Numbers] = subject.memo[key]
-    return result
+    return subject.remember(("loo", how), lambda: _compute_leave_one_out(subject, how))
 
 
 def _compute_leave_one_out(subject: AuditSubject, how: Removal) -> list[Numbers]:
     """Query the model with each content token left out; batches are filled across examples."""
-    loaded, sharing = subject.loaded, BatchPlanner(subject.loaded)
+    loaded = subject.loaded
     answers = PredictionCache(
         loaded.model,
         pad_id=loaded.pad_id,
         device=loaded.device,
-        policy=sharing.variants(sharing.policy(subject.items, tests=True), subject.items),
+        policy=subject.policy,
         infiller=loaded.infiller,
     )
     distances = [np.full(len(places), np.nan) for places in subject.content]
-    order = sorted(range(len(subject.items)), key=lambda number: -len(subject.items[number]))
-    waiting: list[tuple[int, int]] = []  # (example, index of a content token)
-    for number in order:
+    variants: list[tuple[int, int]] = []  # (example, index of a content token)
+    for number in sorted(range(len(subject)), key=lambda number: -len(subject.items[number])):
         places = subject.content[number]
-        if len(places) < 2:
-            continue
-        if waiting and len(waiting) + len(places) > _MAX_VARIANTS:
-            _measure_distances(subject, how, answers, waiting, distances)
-            waiting = []
-        for token, place in enumerate(places):
+        for token, place in enumerate(places if len(places) > 1 else ()):
             if subject.items[number].ids[place] in loaded.anchors:
                 distances[number][token] = 0.0
             else:
-                waiting.append((number, token))
-    _measure_distances(subject, how, answers, waiting, distances)
+                variants.append((number, token))
+    for start in range(0, len(variants), _MAX_VARIANTS):
+        some = variants[start : start + _MAX_VARIANTS]
+        rows = {number: row for row, number in enumerate(dict.fromkeys(n for n, _ in some))}
+        logits, _ = answers.without(
+            [subject.items[number] for number in rows],
+            [rows[number] for number, _ in some],
+            [(int(subject.content[number][token]),) for number, token in some],
+            how,
+            loaded.fillers,
+            subject.tick,
+        )
+        answers.forget()
+        shares = compute_probabilities(logits.double(), loaded.task).mean(1).cpu()
+        base = torch.from_numpy(subject.probabilities)[[number for number, _ in some]]
+        moved = tvd(shares, base.double(), loaded.task).tolist()
+        for (number, token), distance in zip(some, moved, strict=True):
+            distances[number][token] = distance
     eps = ROUNDINGS * torch.finfo(loaded.dtype).eps
     # Rounding of a logit moves a probability p by about eps · p (1 - p).
     moves = (subject.probabilities * (1 - subject.probabilities)).max(1)
     return [level_ties(row, eps * move) for row, move in zip(distances, moves, strict=True)]
-
-
-def _compute_magnitudes(scores: NDArray[Any], dtype: torch.dtype) -> Numbers:
-    """Return |scores|, made equal where they differ by rounding only."""
-    sizes = np.abs(scores.astype(np.float64))
-    return level_ties(sizes, ROUNDINGS * torch.finfo(dtype).eps * float(sizes.max(initial=0)))
-
-
-def _measure_distances(
-    subject: AuditSubject,
-    how: Removal,
-    answers: PredictionCache,
-    waiting: list[tuple[int, int]],
-    distances: list[Numbers],
-) -> None:
-    """Query the model about the waiting variants, and record the distances of their predictions."""
-    if not waiting:
-        return
-    loaded = subject.loaded
-    masked = [
-        (subject.items[number], (int(subject.content[number][token]),)) for number, token in waiting
-    ]
-    variants: list[EncodedInput]
-    if how == "draw":
-        assert answers.infill is not None, "without a language model, resolve refuses to draw"
-        variants = [
-            filled for fillings in answers.infill(masked, subject.tick) for filled in fillings
-        ]
-    else:
-        variants = [remove_tokens(item, places, how, loaded.fillers) for item, places in masked]
-    logits = answers(variants, subject.tick).double()
-    draws = DRAWS_PER_REMOVAL if how == "draw" else 1
-    shares = (
-        compute_probabilities(logits, loaded.task).reshape(len(masked), draws, -1).mean(1).cpu()
-    )
-    base = torch.from_numpy(subject.probabilities)[[number for number, _ in waiting]]
-    moved = tvd(shares, base.double(), loaded.task).tolist()
-    for (number, token), distance in zip(waiting, moved, strict=True):
-        distances[number][token] = distance
-    answers.forget()

@@ -5,11 +5,11 @@ at its own site and in several copies, and computes the predictions with other a
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from whence.core.types import Task
 from whence.data.batches import Batch, BatchRules, collate
 from whence.data.example import Example
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_policy import BatchPlanner
+from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.explainer import Explainer
 from whence.models.model import LoadedModel
 from whence.tracing.out_of_memory import build_retry_batches
@@ -31,6 +31,10 @@ from whence.tracing.trace import Trace, run_traced
 
 if TYPE_CHECKING:
     from whence.studies.audit.retrain import Retrainer
+
+Numbers = NDArray[np.float64]
+Labels = NDArray[np.int64]
+T = TypeVar("T")
 
 SITE_NAMES = ("last", "all", "layers", "heads")
 _ALLOWED_SITES = (
@@ -106,8 +110,6 @@ class ReplayBatch:
     def __init__(
         self,
         replay: AttentionReplay,
-        batch: Batch,
-        *,
         numbers: Sequence[int],
         sites: Sequence[AttentionSite],
         copies: int,
@@ -115,13 +117,12 @@ class ReplayBatch:
         task: Task,
     ) -> None:
         """`replay` holds `copies` consecutive copies of each row; `movable` is (rows, tokens)."""
-        self.numbers = list(numbers)
-        self.sites = list(sites)
-        self.batch = batch
+        self.numbers = numbers
+        self.sites = sites
         self.copies = copies
         self._task = task
         self._replay = replay
-        self._layers = sorted({layer for site in sites for layer in site.layers})
+        layers = sorted({layer for site in sites for layer in site.layers})
         first = torch.arange(0, len(numbers) * copies, copies, device=movable.device)
         self.base = self._compute_probabilities(replay.logits[first])  # (rows, labels)
         self.shares = replay.rows.shares[first]  # (rows, reads)
@@ -132,6 +133,18 @@ class ReplayBatch:
         self.own = own.to(_resolve_wide_dtype(own))  # (rows, channels, reads, tokens)
         reach = [self._find_reachable(site, int(at)) for site, at in zip(sites, first, strict=True)]
         self.movable = _check_movable(movable & torch.stack(reach))  # (rows, tokens)
+        # By layer: the rows whose site includes it, and with all their copies as the inputs of the replay.
+        self._rows = {
+            layer: [row for row, site in enumerate(sites) if layer in site.layers]
+            for layer in layers
+        }
+        self._inputs = {
+            layer: torch.tensor(
+                [row * copies + copy for row in rows for copy in range(copies)],
+                device=movable.device,
+            )
+            for layer, rows in self._rows.items()
+        }
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -142,7 +155,7 @@ class ReplayBatch:
         `weights` is (rows, copies, channels, reads, tokens): each copy of a row has its own.
         """
         flat = weights.flatten(0, 1)  # (rows x copies, channels, reads, tokens)
-        swaps = {layer: self._build_swap(layer, flat) for layer in self._layers}
+        swaps = {layer: self._build_swap(layer, flat) for layer in self._rows}
         probabilities = self._compute_probabilities(self._replay(swaps))
         return probabilities.reshape(len(self), self.copies, probabilities.shape[1])
 
@@ -162,11 +175,7 @@ class ReplayBatch:
         """Return the replaced weights of one layer, for the rows whose site includes it."""
         own = self._replay.own[layer]
         heads = own.shape[1]
-        rows = [row for row, site in enumerate(self.sites) if layer in site.layers]
-        inputs = torch.tensor(
-            [row * self.copies + copy for row in rows for copy in range(self.copies)],
-            device=weights.device,
-        )
+        rows, inputs = self._rows[layer], self._inputs[layer]
         row_weights = weights if len(inputs) == len(weights) else weights[inputs]
         if self.sites[0].head is None:
             start = self.sites[rows[0]].layers.index(layer) * heads
@@ -191,7 +200,6 @@ def _check_movable(movable: Tensor) -> Tensor:
     )
 
 
-Numbers = NDArray[np.float64]
 # Weights on special tokens: kept as they are, or moved like those of the text.
 Special = Literal["keep", "free"]
 
@@ -300,6 +308,11 @@ class AuditSubject:
             averages.append(mean / total if total > 0 else np.full(len(mean), 1 / len(mean)))
         return averages
 
+    @cached_property
+    def largest_weights(self) -> Numbers:
+        """The largest weight of each example's attention."""
+        return np.array([weights.max() for weights in self.attention()])
+
     def attention_by_head(self) -> list[Numbers]:
         """Return the weights over the content of each example, (layers, heads, content)."""
         return [
@@ -307,15 +320,28 @@ class AuditSubject:
             for weights, places in zip(self._observation.attention, self.places, strict=True)
         ]
 
-    def run_in_batches(self, kind: str, do: Callable[[Sequence[int], Batch], None]) -> None:
-        """Call `do` with the numbers and the batch of examples of similar length, for batches that fit into memory.
+    def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return what was computed under a key, by this experiment or an earlier one."""
+        if key not in self.memo:
+            self.memo[key] = compute()
+        return cast(T, self.memo[key])
 
-        `kind` names the work: a batch size that does not fit one kind may fit another.
+    def map_batches(
+        self, kind: str, compute: Callable[[Sequence[int], Batch], Iterable[T]], passes: float = 1
+    ) -> list[T]:
+        """Return the results of `compute` for the numbers and the batch of examples of similar length.
+
+        `kind` names the work: a batch size that does not fit one kind may fit another. `passes`: forward passes of
+        each example.
         """
+        results: dict[int, T] = {}
         work = build_retry_batches(self.loaded.model, kind, self.items, self.policy)
         for chosen in work:
             with work.retry_halved(chosen):
-                do(chosen, self.build_batch([self.items[i] for i in chosen]))
+                batch = self.build_batch([self.items[i] for i in chosen])
+                results.update(zip(chosen, compute(chosen, batch), strict=True))
+                self.tick(passes * len(chosen))
+        return [results[i] for i in range(len(self))]
 
     def build_batch(self, items: Sequence[EncodedInput]) -> Batch:
         """Collate inputs into a batch on the model's device."""
@@ -324,7 +350,7 @@ class AuditSubject:
     @cached_property
     def policy(self) -> BatchRules:
         """The batch rules of the examples."""
-        return BatchPlanner(self.loaded).policy(self.items, tests=True)
+        return choose_batch_policy(self.loaded, self.items, probe=True)
 
     def build_replays(
         self, at: Sequence[AttentionSite] | None = None, copies: int = 1
@@ -333,95 +359,92 @@ class AuditSubject:
 
         Each row has `copies` copies, which may get different weights. Layers may share a batch, and so may heads.
         """
-        chosen = self.sites[:1] if at is None else at
         cells = _CELLS.get(self.loaded.device.type, _CELLS_ELSEWHERE) // copies
         # A batch is replayed from its lowest layer on, so layers share one only if a single layer would not fill
         # the device; on a CPU a few rows do.
-        fills = self.loaded.device.type in _CELLS or sum(map(len, self.items)) > cells
-        by = _layers_key if fills else _shape_key
-        for _, alike in groupby(sorted(chosen, key=by), by):
-            rows = [(number, site) for site in alike for number in range(len(self))]
-            yield from self._build_replays_of(rows, cells, copies)
+        alone = self.loaded.device.type in _CELLS or sum(map(len, self.items)) > cells
 
-    def _build_replays_of(
-        self, rows: Sequence[tuple[int, AttentionSite]], cells: int, copies: int
-    ) -> Iterator[ReplayBatch]:
-        policy = replace(
+        def find_group(site: AttentionSite) -> tuple[Any, ...]:
+            shape = len(site.layers), site.head is not None
+            return (*shape, site.layers) if alone else shape
+
+        rules = replace(
             self.policy,
             size=1 if self.policy.size == 1 else max(1, cells),
             cells=max(1, cells // max(1, self._observation.reads // 8)),
         )
-        items = [self.items[number] for number, _ in rows]
-        work = build_retry_batches(self.loaded.model, f"replays of {copies}", items, policy)
-        for some in work:
-            replay = None
-            with work.retry_halved(some):
-                replay = self._build_replay([rows[i] for i in some], copies)
-            if replay is not None:
-                yield replay
+        sites = sorted(self.sites[:1] if at is None else at, key=find_group)
+        for _, group in groupby(sites, find_group):
+            rows = [(number, site) for site in group for number in range(len(self))]
+            items = [self.items[number] for number, _ in rows]
+            work = build_retry_batches(self.loaded.model, f"replays of {copies}", items, rules)
+            for some in work:
+                replay = None
+                with work.retry_halved(some):
+                    replay = self._build_replay([rows[i] for i in some], copies)
+                if replay is not None:
+                    yield replay
 
     def _build_replay(self, rows: Sequence[tuple[int, AttentionSite]], copies: int) -> ReplayBatch:
-        numbers = [number for number, _ in rows]
-        items = [self.items[number] for number in numbers for _ in range(copies)]
-        batch = self.build_batch(items)
-        layers = sorted({layer for _, site in rows for layer in site.layers})
+        numbers, sites = [number for number, _ in rows], [site for _, site in rows]
+        batch = self.build_batch([self.items[number] for number in numbers for _ in range(copies)])
+        layers = sorted({layer for site in sites for layer in site.layers})
         replay = AttentionReplay(self.loaded.model, batch, layers, self.loaded.task)
         movable = torch.zeros(len(rows), batch.real.shape[1], dtype=torch.bool)
         for row, number in enumerate(numbers):
             if self.special == "free" and not self._observation.pooled:
-                movable[row, : batch.real.shape[1]] = batch.real[row * copies].cpu()
+                movable[row] = batch.real[row * copies].cpu()
             else:
                 movable[row, self.places[number]] = True
-        return ReplayBatch(
-            replay,
-            batch,
-            numbers=numbers,
-            sites=[site for _, site in rows],
-            copies=copies,
-            movable=movable.to(batch.real.device),
-            task=self.loaded.task,
-        )
+        movable = movable.to(batch.device)
+        return ReplayBatch(replay, numbers, sites, copies, movable, self.loaded.task)
+
+    def map_replays(
+        self,
+        sites: Sequence[AttentionSite],
+        copies: int,
+        compute: Callable[[ReplayBatch], Iterable[T]],
+        replays: float = 0,
+    ) -> list[list[T]]:
+        """Return the result of `compute` for each row of the replay batches, by site, then by example.
+
+        `replays`: how often each row is replayed, for the progress.
+        """
+        results: dict[str, dict[int, T]] = {site.name: {} for site in sites}
+        for batch in self.build_replays(sites, copies):
+            for number, site, result in zip(
+                batch.numbers, batch.sites, compute(batch), strict=True
+            ):
+                results[site.name][number] = result
+            self.tick(len(batch) * (copies + replays * self.replay))
+        return [[by_number[i] for i in range(len(self))] for by_number in results.values()]
 
     @cached_property
     def _observation(self) -> _Observation:
+        rows = self.map_batches("attention", self._observe_batch)
+        shares, attention, pooled, reads = zip(*rows, strict=True)
+        return _Observation(np.stack(shares), list(attention), any(pooled), max(reads))
+
+    def _observe_batch(self, _: Sequence[int], batch: Batch) -> Iterable[Any]:
         loaded = self.loaded
-        probabilities: list[Any] = [None] * len(self)
-        attention: list[Any] = [None] * len(self)
-        pooled, reads = False, 1
-
-        def look(chosen: Sequence[int], batch: Batch) -> None:
-            nonlocal pooled, reads
-            trace = run_traced(
-                loaded.model,
-                batch,
-                {"attention"},
-                TargetSpec("predicted", None, "logit"),
-                loaded.task,
+        trace = self.trace_attention(batch)
+        if trace.logits.shape[1] != len(loaded.labels):
+            raise NoHead(
+                f"The model gives {trace.logits.shape[1]} outputs, its configuration names {len(loaded.labels)} "
+                "labels. Set num_labels and id2label to fit."
             )
-            if trace.logits.shape[1] != len(loaded.labels):
-                raise NoHead(
-                    f"The model gives {trace.logits.shape[1]} outputs, its configuration names {len(loaded.labels)} "
-                    "labels. Set num_labels and id2label to fit."
-                )
-            shares = compute_probabilities(trace.logits.double(), loaded.task).cpu().numpy()
-            weights, pooled = _compute_read_weights(trace).cpu().numpy(), trace.pooled
-            reads = max(reads, ReadRows.of(trace.rows).places.shape[1])
-            real = batch.real.cpu().numpy()
-            for row, number in enumerate(chosen):
-                probabilities[number] = shares[row]
-                attention[number] = weights[row][:, :, real[row]]
-            self.tick(len(chosen))
+        shares = compute_probabilities(trace.logits.double(), loaded.task).cpu().numpy()
+        weights = _compute_read_weights(trace).cpu().numpy()
+        reads = ReadRows.of(trace.rows).places.shape[1]
+        return [
+            (row, own[:, :, real], trace.pooled, reads)
+            for row, own, real in zip(shares, weights, batch.real.cpu().numpy(), strict=True)
+        ]
 
-        self.run_in_batches("attention", look)
-        return _Observation(np.stack(probabilities), attention, pooled, reads)
-
-
-def _shape_key(site: AttentionSite) -> tuple[int, bool]:
-    return len(site.layers), site.head is not None
-
-
-def _layers_key(site: AttentionSite) -> tuple[int, bool, tuple[int, ...]]:
-    return *_shape_key(site), site.layers
+    def trace_attention(self, batch: Batch) -> Trace:
+        """Run the model on a batch and record its attention."""
+        spec = TargetSpec("predicted", None, "logit")
+        return run_traced(self.loaded.model, batch, {"attention"}, spec, self.loaded.task)
 
 
 def _compute_read_weights(trace: Trace) -> torch.Tensor:

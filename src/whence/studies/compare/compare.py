@@ -19,11 +19,14 @@ from whence.core.errors import (
     WhenceError,
     suggest_name,
 )
-from whence.data.dataset import Dataset, read_dataset, shuffle_indices
-from whence.explain.batch_explainer import FallbackWarning, Progress, describe_origin
+from whence.core.progress import Progress, ProgressCounter
+from whence.core.result import RESULT_VERSION
+from whence.data.dataset import read_dataset
+from whence.explain.examine import FallbackWarning
 from whence.explain.explainer import Explainer, load
 from whence.explain.explanation import Explanation
 from whence.explain.inside import Inside
+from whence.explain.pipeline import describe_origin
 from whence.explain.request import DEFAULT_OF_MODEL, resolve_methods
 from whence.flow.graph import (
     Direction,
@@ -34,12 +37,10 @@ from whence.flow.graph import (
 )
 from whence.flow.heads import compute_head_divergence
 from whence.flow.weights import CLASS_FREE_WEIGHTS, EDGE_WEIGHT_NAMES, EdgeWeightName
-from whence.render.document import RESULT_VERSION
 from whence.studies.compare.comparison import Comparison
 from whence.studies.compare.pair_measures import (
     TOP_WORDS,
-    DatasetMeasures,
-    FloatingArray,
+    Floats,
     check_shape,
     check_tokens,
     check_vocabulary,
@@ -50,12 +51,12 @@ from whence.studies.compare.pair_measures import (
     select_decision_rows,
     with_common_max_length,
 )
-from whence.studies.compare.report import describe_comparison
 from whence.studies.compare.summary import (
     InputStatistics,
     JsonDict,
     compare_predictions,
     compute_comparison_statistics,
+    describe_comparison,
 )
 from whence.tracing.ask import count_forwards
 
@@ -107,13 +108,6 @@ def _has_same_outputs(a: Inside, b: Inside) -> bool:
     return tuple(first.labels) == tuple(second.labels) and first.task == second.task
 
 
-_ANY_REPLACEMENTS = {
-    "mask": 0,
-    "pad": 0,
-    "unk": 0,
-}  # placeholder ids: parameters are checked before a model is loaded
-
-
 def compare(
     base: Any,
     tuned: Any,
@@ -146,13 +140,18 @@ def compare(
     check_compare_parameters(weight, coverage, method, limit, seed, specials)
     dataset = read_dataset(data, text=text, pair=pair, label=label)
     started = time.perf_counter()
-    models = with_common_max_length(*(_load_explainer(m, device, dtype) for m in (base, tuned)))
+    models = with_common_max_length(
+        *(
+            model if isinstance(model, Explainer) else load(model, device=device, dtype=dtype)
+            for model in (base, tuned)
+        )
+    )
     check_vocabulary(*models)
     dataset.check_pairs([label for model in models for label in model.labels])
     _check_heads(models, weight)
-    chosen = _select_rows(dataset, limit, seed)
+    examples = (dataset if limit is None else dataset.draw(limit, seed)).examples
     without = "no method was asked for." if method is None else describe_incomparability(*models)
-    tally = _CompareProgress(progress, len(chosen) * (1 if without else 2))
+    tally = ProgressCounter(progress, len(examples) * (1 if without else 3))
     with ExitStack() as stack:
         runs = [
             stack.enter_context(count_forwards(model))
@@ -160,7 +159,7 @@ def compare(
         ]
         measures = measure_models(
             models,
-            [dataset.examples[i] for i in chosen],
+            examples,
             weight=weight,
             coverage=coverage,
             specials=specials,
@@ -169,19 +168,21 @@ def compare(
             advance=tally.add,
         )
         summary = InputStatistics(measures.order(), seed)
-        attribution = None
+        attribution: JsonDict | None = None
         if method is not None and without is None:
             method = _resolve_default_method(models[1]) if method == DEFAULT_OF_MODEL else method
-            attribution, without = _compare_attributions(
-                models, measures, method, truncate, summary, tally
-            )
+            agreement, without = compare_explanations(models, measures, method, truncate, tally.add)
+            if without is None:
+                figures = {name: summary.mean(values) for name, values in agreement.items()}
+                attribution = {"method": method, **figures, "k": TOP_WORDS}
+    tally.expect(0)  # some inputs may not be usable
     first, second = (describe_origin(model.loaded) for model in models)
     payload: JsonDict = {
         "version": RESULT_VERSION,
         "kind": "comparison",
         "a": first["model"],
         "b": second["model"],
-        "data": measures.facts(dataset, len(chosen)),
+        "data": measures.facts(dataset, len(examples)),
         "setting": {
             "weight": weight,
             "coverage": coverage,
@@ -231,7 +232,8 @@ def check_compare_parameters(
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise BadParameter(f"seed must be a whole number. Got {seed!r}.")
     if method is not None and method != DEFAULT_OF_MODEL:
-        resolve_methods(method, None, _ANY_REPLACEMENTS)
+        # Any ids of replacement tokens will do: the model is not loaded yet.
+        resolve_methods(method, None, {"mask": 0, "pad": 0, "unk": 0})
 
 
 def _resolve_default_method(explainer: Explainer) -> str:
@@ -239,22 +241,6 @@ def _resolve_default_method(explainer: Explainer) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)
         return explainer.default_method()
-
-
-class _CompareProgress:
-    """Counts inputs, once for attention and once for attributions, and calls `progress`."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self._progress, self._total, self._done = progress, total, 0
-
-    def add(self, inputs: int) -> None:
-        self._done = min(self._total, self._done + inputs)
-        if self._progress is not None:
-            self._progress(self._done, self._total)
-
-
-def _load_explainer(model: Any, device: str | None, dtype: str | None) -> Explainer:
-    return model if isinstance(model, Explainer) else load(model, device=device, dtype=dtype)
 
 
 def _check_heads(models: tuple[Explainer, Explainer], weight: str) -> None:
@@ -267,12 +253,6 @@ def _check_heads(models: tuple[Explainer, Explainer], weight: str) -> None:
             )
 
 
-def _select_rows(dataset: Dataset, limit: int | None, seed: int) -> list[int]:
-    if limit is None:
-        return list(range(len(dataset.examples)))
-    return sorted(shuffle_indices(dataset.examples, seed)[:limit])
-
-
 def _describe_decision_rows(models: tuple[Explainer, Explainer]) -> str:
     """Describe the rows that count as read by the decision."""
     heads = [model for model in models if model.loaded.is_classifier]
@@ -281,29 +261,6 @@ def _describe_decision_rows(models: tuple[Explainer, Explainer]) -> str:
     if heads:
         return f"the rows that the decision of {heads[0].loaded.name} reads; the other model has no head"
     return "the row of the token that a classifier would read; neither model has a head"
-
-
-def _compare_attributions(
-    models: tuple[Explainer, Explainer],
-    measures: DatasetMeasures,
-    method: str,
-    truncate: bool,
-    summary: InputStatistics,
-    tally: _CompareProgress,
-) -> tuple[JsonDict | None, str | None]:
-    """Return the agreement of both models' word scores, or the reason why there is none."""
-    targets = [prediction for prediction in measures.predictions[1] if prediction is not None]
-    inputs = [example.given for example in measures.examples]
-    agreement, why = compare_explanations(models, inputs, targets, method, truncate, tally.add)
-    if why is not None:
-        return None, why
-    return {
-        "method": method,
-        "tau": summary.mean(agreement.tau),
-        "top": summary.mean(agreement.top),
-        "k": TOP_WORDS,
-        "chance": summary.mean(agreement.chance),
-    }, None
 
 
 _MAX_EDGES = 5000
@@ -360,15 +317,13 @@ def compare_on_input(
         "changed": _list_changed_heads(mean, decision),
         "explanations": [_to_explanation_dict(explanation) for explanation in explanations],
         "warnings": [
-            {"code": row["code"], "message": _prefix_model_name(side.loaded.name, row["message"])}
+            row
+            if row["message"].startswith(side.loaded.name)
+            else {**row, "message": f"{side.loaded.name}: {row['message']}"}
             for side in ((a, b) if a.loaded is not b.loaded else (a,))
             for row in side.warnings()
         ],
     }
-
-
-def _prefix_model_name(name: str, message: str) -> str:
-    return message if message.startswith(name) else f"{name}: {message}"
 
 
 def _to_prediction_dict(inside: Inside) -> dict[str, Any] | None:
@@ -378,7 +333,7 @@ def _to_prediction_dict(inside: Inside) -> dict[str, Any] | None:
     return {**asdict(prediction), "logits": list(prediction.logits)}
 
 
-def _list_changed_heads(mean: FloatingArray, read: FloatingArray) -> list[dict[str, Any]]:
+def _list_changed_heads(mean: Floats, read: Floats) -> list[dict[str, Any]]:
     """Return the heads that changed, the most changed first."""
     heads = mean.shape[1]
     order = sorted(range(mean.size), key=lambda place: (-float(mean.flat[place]), place))

@@ -1,56 +1,62 @@
 """The `Comparison` result: heads, layers, flow, words and predictions of two models, with intervals."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from whence.core.errors import BadParameter
-from whence.render.document import SavedResult
+from whence.core.result import Result
+
+if TYPE_CHECKING:
+    from whence.render.document import Document
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison(SavedResult):
+class Comparison(Result):
     """The result of a comparison of two models over a data set: heads, flow, words and predictions."""
 
-    _writers: ClassVar[Mapping[str, str]] = {
-        "page": "whence.studies.compare.report:render_comparison_html",
-        "fragment": "whence.studies.compare.report:render_comparison_fragment",
-        "text": "whence.studies.compare.report:format_comparison_text",
-        "terminal": "whence.studies.compare.report:render_comparison_terminal",
-    }
-    _kind: ClassVar[str] = "comparison"
+    kind: ClassVar[str] = "comparison"
+
+    def document(self) -> "Document":
+        """Return the blocks that every surface shows."""
+        from whence.studies.compare.report import build_document
+
+        return build_document(self.data)
 
     @property
     def sentence(self) -> str:
         """The result in a few sentences."""
-        return str(self.payload["sentence"])
+        return str(self.data["sentence"])
 
     @property
     def heads(self) -> list[dict[str, Any]]:
         """Every head: divergence from its twin, attention to special tokens and entropy, with intervals."""
-        return [dict(head) for head in self.payload["heads"]]
+        return [dict(head) for head in self.data["heads"]]
 
     @property
     def layers(self) -> list[dict[str, Any]]:
         """Every layer, with the overlap of its flow."""
-        return [dict(layer) for layer in self.payload["layers"]]
+        return [dict(layer) for layer in self.data["layers"]]
 
     @property
     def changed_heads(self) -> list[tuple[int, int]]:
         """The heads that changed most, as (layer, head), the most changed first."""
-        return [(head["layer"], head["head"]) for head in self.payload["changed"]["heads"]]
+        return [(head["layer"], head["head"]) for head in self.data["changed"]["heads"]]
 
     def head(self, layer: int, head: int) -> dict[str, Any]:
         """Return the figures of one head."""
-        for row in self.payload["heads"]:
+        for row in self.data["heads"]:
             if (row["layer"], row["head"]) == (layer, head):
                 return dict(row)
-        setting = self.payload["setting"]
+        setting = self.data["setting"]
         raise BadParameter(
             f"There is no head {layer}.{head}: the models have {setting['layers']} layers of {setting['heads']} "
             "heads, counted from 0."
         )
 
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Read a comparison that `save` wrote; the old name of `load`."""
+        return cls.load(path)
+
     def __repr__(self) -> str:
-        first, second = self.payload["a"]["name"], self.payload["b"]["name"]
-        return f"<Comparison {first} and {second} on {self.payload['data']['used']} inputs>"
+        first, second = self.data["a"]["name"], self.data["b"]["name"]
+        return f"<Comparison {first} and {second} on {self.data['data']['used']} inputs>"

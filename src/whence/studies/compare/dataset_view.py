@@ -8,8 +8,8 @@ spread attention would give it. Inputs that the model cannot take are counted an
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -23,19 +23,18 @@ from whence.core.errors import (
     NotFinite,
     WhenceError,
 )
-from whence.core.types import Prediction, Task
-from whence.data.dataset import Dataset, find_label_indices, read_dataset, shuffle_indices
+from whence.core.progress import Progress
+from whence.core.types import InputText, Prediction, Task
+from whence.data.dataset import find_label_indices, read_dataset, shuffle_indices
 from whence.data.example import Example, StoredImage
-from whence.data.tokens import EncodedInput
-from whence.explain.batch_explainer import Progress
 from whence.explain.explainer import Explainer
 from whence.explain.explanation import Explanation
+from whence.explain.inputs import encode_dataset
 from whence.explain.inside import Inside
 from whence.explain.request import resolve_methods
-from whence.explain.tasks import InputFailureCallback
-from whence.explain.trials import encode_readable
 from whence.flow.heads import POSITION_KINDS, compute_head_entropy, find_open_keys
 from whence.flow.heads import compute_head_habits as sorted_by_kind
+from whence.models.model import LoadedModel
 from whence.stats.intervals import (
     MIN_OBSERVATIONS,
     Interval,
@@ -71,31 +70,27 @@ def summarise_heads(
     share of its maximum. The listed tokens are those that get most attention, at any position.
     """
     check_text_model(explainer)
-    dataset = read_dataset(examples)
-    inputs = DatasetInputs(
-        explainer, dataset.examples, select_rows(dataset, limit, drawn=True), progress
-    )
-    measures: list[tuple[int, Array]] = []  # (index of a text, (figures, layers, heads))
-    even: list[Array] = []  # (kinds, layers)
+    inputs = DatasetInputs(explainer, examples, limit, progress, drawn=True)
+    measures: dict[int, tuple[Array, Array]] = {}  # (figures, layers, heads) and (kinds, layers)
     received: dict[str, Array] = defaultdict(lambda: np.zeros(1))
-    for group in inputs.groups():
-        for place, (number, text) in enumerate(zip(group.numbers, group.inputs, strict=True)):
-            try:
-                inside = explainer.inside(text, truncate=True)
-                figures, evenly = _measure_attention(inside, received)
-            except NotFinite as error:
-                inputs.refuse(number, error.code, str(error))
-                continue
-            measures.append((number, figures))
-            even.append(evenly)
-            group.progress(place + 1, len(group.numbers))
+    for place, number in enumerate(inputs.numbers):
+        try:
+            inside = explainer.inside(inputs.texts[place], truncate=True)
+            measures[number] = _measure_attention(inside, received)
+            inputs.record_length(place, inside.source)
+        except (InputError, NotFinite) as error:
+            inputs.record_failure(place, None, error)
+        inputs.report(place + 1, len(inputs.numbers))
+    omissions = inputs.list_omissions()
+    # The order of the batches must not change the draws of the bootstrap.
+    ordered = [measures[number] for number in sorted(measures)]
     return {
         "kind": "habits",
         "model": explainer.loaded.name,
-        "data": dataset.name,
+        "data": inputs.name,
         "used": len(measures),
-        "left_out": [*inputs.describe_sample(), *inputs.list_omissions()],
-        "heads": _build_head_rows(measures, even, received) if measures else [],
+        "left_out": omissions,
+        "heads": _build_head_rows(ordered, received),
         "kinds": dict(POSITION_KINDS),
     }
 
@@ -128,26 +123,28 @@ def _spread_evenly(maps: NDArray[np.floating[Any]]) -> Array:
 
 
 def _build_head_rows(
-    measures: Sequence[tuple[int, Array]], even: Sequence[Array], received: Mapping[str, Array]
+    measures: Sequence[tuple[Array, Array]], received: Mapping[str, Array]
 ) -> list[dict[str, Any]]:
-    # The order of the batches must not change the draws of the bootstrap.
-    order = sorted(range(len(measures)), key=lambda i: measures[i][0])
-    columns = np.stack([measures[i][1] for i in order])
+    columns = np.stack([figures for figures, _ in measures])
     n, figures, layers, heads = columns.shape
     intervals = np.array(bootstrap_columns(columns.reshape(n, -1), ("habits",)), dtype=object)
     by_head = intervals.reshape(figures, layers, heads)
-    evenly = np.mean(even, axis=0)
+    evenly = np.mean([even for _, even in measures], axis=0)
     return [
         _build_head_row(
             layer,
             head,
             by_head[:, layer, head].tolist(),
-            _select_top_tokens(received, layer, head, n),
+            _select_top_tokens({token: float(t[layer, head]) / n for token, t in received.items()}),
             dict(zip(POSITION_KINDS, evenly[:, layer].tolist(), strict=True)),
         )
         for layer in range(layers)
         for head in range(heads)
     ]
+
+
+def _select_top_tokens(means: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(means.items(), key=lambda pair: (-pair[1], pair[0]))[:_TOP_TOKENS]
 
 
 def _build_head_row(
@@ -163,35 +160,16 @@ def _build_head_row(
     return {
         "layer": layer,
         "head": head,
-        "shares": {kind: _to_interval_dict(interval) for kind, interval in shares.items()},
-        "entropy": _to_interval_dict(intervals[-1]),
+        "shares": {kind: asdict(interval) for kind, interval in shares.items()},
+        "entropy": asdict(intervals[-1]),
         "tokens": tokens,
         "words": f"gives {shares[most].mean:.0%} of its attention to {_KIND_NAMES[most]}; spread evenly it would be "
         f"{even[most]:.0%}",
     }
 
 
-def _select_top_tokens(
-    received: Mapping[str, Array], layer: int, head: int, n: int
-) -> list[tuple[str, float]]:
-    means = {token: float(total[layer, head]) / n for token, total in received.items()}
-    return sorted(means.items(), key=lambda pair: (-pair[1], pair[0]))[:_TOP_TOKENS]
-
-
-def _to_interval_dict(interval: Interval) -> dict[str, Any]:
-    return {"mean": interval.mean, "low": interval.low, "high": interval.high, "n": interval.n}
-
-
 _GROUP_SIZE = 64  # inputs between two progress reports, which may cancel
 _MAX_LISTED = 5
-
-
-def select_rows(dataset: Dataset, limit: int | None, *, drawn: bool) -> list[int]:
-    """Return the indices of the first `limit` rows, or of `limit` drawn ones, in ascending order."""
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise BadParameter(f"limit must be a whole number, at least 1, or None. Got {limit!r}.")
-    order = shuffle_indices(dataset.examples) if drawn else range(len(dataset.examples))
-    return sorted(order[:limit])
 
 
 def check_text_model(explainer: Explainer) -> None:
@@ -203,104 +181,87 @@ def check_text_model(explainer: Explainer) -> None:
         )
 
 
-@dataclass(frozen=True)
-class InputGroup:
-    """Inputs of similar length: their indices in the data set, and their encodings."""
-
-    numbers: list[int]
-    inputs: list[Any]
-    items: list[EncodedInput]
-    progress: Progress
-
-
-@dataclass
 class DatasetInputs:
-    """Encodes inputs in groups, and counts the omitted and truncated ones."""
+    """The rows of a data set that a view takes, the first or drawn ones; counts those that cannot be used."""
 
-    explainer: Explainer
-    examples: Sequence[Example]
-    numbers: list[int]
-    progress: Progress | None = None
-    used: int = 0
-    _refused: dict[str, tuple[str, list[int]]] = field(
-        default_factory=dict
-    )  # by error code: message, and indices of inputs
-    _first: WhenceError | None = None
-    _cut: list[int] = field(default_factory=list)
+    def __init__(
+        self,
+        explainer: Explainer,
+        examples: Any,
+        limit: int | None,
+        progress: Progress | None,
+        *,
+        drawn: bool,
+    ) -> None:
+        if limit is not None and (
+            isinstance(limit, bool) or not isinstance(limit, int) or limit < 1
+        ):
+            raise BadParameter(f"limit must be a whole number, at least 1, or None. Got {limit!r}.")
+        dataset = read_dataset(examples)
+        self.name, self.examples = dataset.name, dataset.examples
+        order = shuffle_indices(self.examples) if drawn else range(len(self.examples))
+        # Longest first, as batches are.
+        self.numbers = sorted(
+            order[:limit], key=lambda i: (-sum(map(len, self.examples[i].texts)), i)
+        )
+        self.texts = [self.examples[number].given for number in self.numbers]
+        self._drawn = drawn
+        self._progress = progress
+        self._max_length = explainer.loaded.max_length
+        self._refused: dict[str, tuple[str, list[int]]] = {}  # by error code: message and rows
+        self._first: WhenceError | None = None
+        self._cut: set[int] = set()
+        self._out: set[int] = set()
 
-    def groups(self) -> Iterator[InputGroup]:
-        """Yield the inputs in groups of similar length, each with a progress callback."""
-        numbers = sorted(self.numbers, key=lambda i: (-_count_characters(self.examples[i]), i))
-        for start in range(0, len(numbers), _GROUP_SIZE):
-            here = numbers[start : start + _GROUP_SIZE]
-            places, items = encode_readable(
-                [self.examples[i].given for i in here],
-                self.explainer.loaded,
-                True,
-                self._record_failures(here),
-            )
-            own = [here[place] for place in places]
-            self.used += len(own)
-            self._cut += [i for i, item in zip(own, items, strict=True) if item.source.dropped]
-            if own:
-                texts = [self.examples[i].given for i in own]
-                yield InputGroup(own, texts, items, self._build_progress(start, len(here)))
-            self.report(start + len(here))
-        if not self.used:
-            kind = type(self._first) if isinstance(self._first, InputError) else BadExamples
-            raise kind(f"None of the {len(numbers)} examples can be used. {self._first}")
+    @property
+    def used(self) -> int:
+        """The number of usable rows."""
+        return len(self.numbers) - len(self._out)
 
-    def report(self, count: int) -> None:
-        """Report the number of finished inputs; the callback may raise to cancel."""
-        if self.progress is not None:
-            self.progress(count, len(self.numbers))
+    def record_failure(self, place: int, _: str | None, error: WhenceError) -> None:
+        """Count a row, by its place in `texts`, as one that cannot be used."""
+        self._first = self._first or error
+        self.omit(place, error.code, str(error))
 
-    def refuse(self, number: int, kind: str, why: str) -> None:
-        """Count an input of a group as omitted."""
-        self.used -= 1
-        self._count(number, kind, why)
+    def omit(self, place: int, kind: str, why: str) -> None:
+        """Count a row, by its place in `texts`, as left out."""
+        self._out.add(place)
+        self._refused.setdefault(kind, (why, []))[1].append(self.numbers[place])
+
+    def record_length(self, place: int, source: InputText) -> None:
+        """Count a row if it was cut."""
+        if source.dropped:
+            self._cut.add(place)
+
+    def report(self, done: int, total: int) -> None:
+        """Report the finished share of the rows; the callback may raise to cancel."""
+        if self._progress is not None:
+            self._progress(len(self.numbers) * done // max(total, 1), len(self.numbers))
 
     def list_omissions(self) -> list[str]:
-        """Return sentences on omitted and truncated inputs."""
-        lines = []
+        """Return sentences on rows that were not drawn, not usable or truncated; refuse data without usable ones."""
+        taken, given = len(self.numbers), len(self.examples)
+        if not self.used and self._first is not None:
+            raise type(self._first)(f"None of the {taken} examples can be used. {self._first}")
+        how = (
+            f"{taken} of {given} rows were drawn at random."
+            if self._drawn
+            else f"Only the first {taken} of {given} rows were taken."
+        )
+        lines = [how] if taken < given else []
         for why, numbers in self._refused.values():
             which = ", ".join(str(i) for i in sorted(numbers)[:_MAX_LISTED])
             more = ", ..." if len(numbers) > _MAX_LISTED else ""
-            lines.append(
-                f"{_format_row_count(len(numbers))} left out (number {which}{more}): {why}"
-            )
+            lines.append(f"{_format_rows(len(numbers))} left out (number {which}{more}): {why}")
         if self._cut:
-            longest = self.explainer.loaded.max_length
             lines.append(
-                f"{_format_row_count(len(self._cut))} cut to the {longest} tokens that the model takes."
+                f"{_format_rows(len(self._cut))} cut to the {self._max_length} tokens that the model takes."
             )
         return lines
 
-    def describe_sample(self) -> list[str]:
-        """Return a sentence if only a sample of the rows was used."""
-        sample, total = len(self.numbers), len(self.examples)
-        return [f"{sample} of {total} rows were drawn at random."] if sample < total else []
 
-    def _count(self, number: int, kind: str, why: str) -> None:
-        self._refused.setdefault(kind, (why, []))[1].append(number)
-
-    def _record_failures(self, numbers: Sequence[int]) -> InputFailureCallback:
-        def record_failure(place: int, _: str | None, error: WhenceError) -> None:
-            self._first = self._first or error
-            self._count(numbers[place], error.code, str(error))
-
-        return record_failure
-
-    def _build_progress(self, start: int, size: int) -> Progress:
-        return lambda count, total: self.report(start + size * count // max(total, 1))
-
-
-def _format_row_count(n: int) -> str:
+def _format_rows(n: int) -> str:
     return "1 row was" if n == 1 else f"{n} rows were"
-
-
-def _count_characters(example: Example) -> int:
-    return sum(map(len, example.texts))
 
 
 _BITS_PER_NAT = 1 / np.log(2)
@@ -320,51 +281,47 @@ def predict_dataset(
     probability; without labels of this model, the entropy of its prediction.
     `progress` is called with (rows done, rows in all).
     """
-    explainer.loaded.check_classifier()
-    dataset = read_dataset(examples)
-    inputs = DatasetInputs(
-        explainer, dataset.examples, select_rows(dataset, limit, drawn=False), progress
-    )
-    truth, without = _resolve_true_labels(dataset, explainer.labels, explainer.loaded.task)
+    loaded = explainer.loaded
+    loaded.check_classifier()
+    inputs = DatasetInputs(explainer, examples, limit, progress, drawn=False)
+    truth, without = _resolve_true_labels(inputs.examples, loaded)
+    encoded = encode_dataset(inputs.texts, loaded, True, inputs.record_failure).by_number()
     rows: dict[int, dict[str, Any]] = {}
-    for group in inputs.groups():
-        for number, prediction in zip(
-            group.numbers, explainer.predict(group.inputs, truncate=True), strict=True
-        ):
+    for start in range(0, len(encoded), _GROUP_SIZE):
+        places = list(encoded)[start : start + _GROUP_SIZE]
+        predictions = explainer.predict([inputs.texts[place] for place in places], truncate=True)
+        for place, prediction in zip(places, predictions, strict=True):
+            number = inputs.numbers[place]
+            inputs.record_length(place, encoded[place].source)
             rows[number] = _build_prediction_row(
-                number, dataset.examples[number], prediction, truth, explainer
+                number, inputs.examples[number], prediction, truth, loaded
             )
+        inputs.report(start + len(places), len(encoded))
     row_list = [rows[number] for number in sorted(rows)]
     judged = [row for row in row_list if row["right"] is not None]
-    left = len(dataset.examples) - len(inputs.numbers)
-    rest = (
-        [f"Only the first {len(inputs.numbers)} of {len(dataset.examples)} rows were taken."]
-        if left
-        else []
-    )
     return {
         "kind": "predicted",
-        "model": explainer.loaded.name,
-        "data": dataset.name,
+        "model": loaded.name,
+        "data": inputs.name,
         "rows": row_list,
-        "given": len(dataset.examples),
-        "left_out": [*rest, *inputs.list_omissions(), *without],
+        "given": len(inputs.examples),
+        "left_out": [*inputs.list_omissions(), *without],
         "accuracy": _compute_accuracy(judged),
-        "confusion": _count_confusion(judged, explainer.labels) if judged else None,
-        "labels": list(explainer.labels),
-        "surprise": _describe_surprise(bool(truth), explainer.loaded.task),
+        "confusion": _count_confusion(judged, loaded.labels) if judged else None,
+        "labels": list(loaded.labels),
+        "surprise": _describe_surprise(bool(truth), loaded.task),
     }
 
 
 def _resolve_true_labels(
-    dataset: Dataset, labels: tuple[str, ...], task: Task
+    examples: Sequence[Example], loaded: LoadedModel
 ) -> tuple[dict[str, int], list[str]]:
-    """Return the model's label index of each row, and a sentence if the data has other labels."""
-    label_names = [example.label for example in dataset.examples if example.label is not None]
-    if task == "regression" or not label_names:
+    """Return the model's label index of each label, and a sentence if the data has other labels."""
+    label_names = [example.label for example in examples if example.label is not None]
+    if loaded.task == "regression" or not label_names:
         return {}, []
     try:
-        return find_label_indices(label_names, labels), []
+        return find_label_indices(label_names, loaded.labels), []
     except BadExamples as error:
         return {}, [f"The labels of the data are not used. {error}"]
 
@@ -374,24 +331,23 @@ def _build_prediction_row(
     example: Example,
     prediction: Prediction,
     truth: dict[str, int],
-    explainer: Explainer,
+    loaded: LoadedModel,
 ) -> dict[str, Any]:
-    content = example.given
+    content, value = example.given, prediction.label
     text, pair = (
         (content.name, None) if isinstance(content, StoredImage) else (*example.texts, None)[:2]
     )
-    task = explainer.loaded.task
+    if loaded.task == "regression":
+        value = f"{prediction.logits[0]:.4g}"
     true = truth.get(example.label) if example.label is not None else None
-    logits = np.array(prediction.logits)
-    value = f"{prediction.logits[0]:.4g}" if task == "regression" else prediction.label
     return {
         "number": number,
         "text": text,
         "pair": pair,
-        "label": example.label if true is None else explainer.labels[true],
+        "label": example.label if true is None else loaded.labels[true],
         "predicted": value,
         "probability": prediction.probability,
-        "surprise": _compute_surprise(logits, true, bool(truth), task),
+        "surprise": _compute_surprise(np.array(prediction.logits), true, bool(truth), loaded.task),
         "right": None if true is None else true == prediction.index,
     }
 
@@ -474,31 +430,37 @@ def summarise_words(
     method = explainer.default_method() if method is None else method
     (request,) = resolve_methods(method, None, explainer.fillers)
     check_text_model(explainer)
-    dataset = read_dataset(examples)
-    inputs = DatasetInputs(
-        explainer, dataset.examples, select_rows(dataset, limit, drawn=True), progress
-    )
+    inputs = DatasetInputs(explainer, examples, limit, progress, drawn=True)
     word_shares: WordShares = {label: defaultdict(dict) for label in explainer.labels}
     predicted = dict.fromkeys(explainer.labels, 0)
     even = 0.0
-    for group in inputs.groups():
-        for number, explanation in _explain_group(explainer, group, method, inputs):
-            shares = _compute_word_shares(explanation)
-            if not shares:
-                inputs.refuse(number, "zero", f"{method} gives every word a score of 0.")
-                continue
+    explained = explainer.explain_each(
+        inputs.texts,
+        method=method,
+        truncate=True,
+        failed=inputs.record_failure,
+        words=True,
+        progress=inputs.report,
+    )
+    for place, by_method in explained:
+        explanation, number = by_method[method], inputs.numbers[place]
+        inputs.record_length(place, explanation.source)
+        if shares := _compute_word_shares(explanation):
             predicted[explanation.prediction.label] += 1
             even += 1 / len(explanation.spans)
             for word, share in shares.items():
                 word_shares[explanation.prediction.label][word][number] = share
+        else:
+            inputs.omit(place, "zero", f"{method} gives every word a score of 0.")
+    omissions = inputs.list_omissions()
     return {
         "kind": "leaning",
         "model": explainer.loaded.name,
-        "data": dataset.name,
+        "data": inputs.name,
         "method": method,
         "signed": request.is_signed,
         "used": inputs.used,
-        "left_out": [*inputs.describe_sample(), *inputs.list_omissions()],
+        "left_out": omissions,
         "classes": [
             {
                 "label": label,
@@ -511,26 +473,6 @@ def summarise_words(
             request.is_signed, least, even / max(inputs.used, 1), explainer.loaded.task
         ),
     }
-
-
-def _explain_group(
-    explainer: Explainer, group: InputGroup, method: str, inputs: DatasetInputs
-) -> list[tuple[int, Explanation]]:
-    """Explain a group of inputs; if that fails, explain them one by one to find the failing ones."""
-    try:
-        explanations = explainer.explain(
-            group.inputs, method=method, truncate=True, progress=group.progress
-        )
-        return list(zip(group.numbers, explanations, strict=True))
-    except NotFinite:
-        pass
-    pairs = []
-    for number, text in zip(group.numbers, group.inputs, strict=True):
-        try:
-            pairs.append((number, explainer.explain(text, method=method, truncate=True)))
-        except NotFinite as error:
-            inputs.refuse(number, error.code, str(error))
-    return pairs
 
 
 def _compute_word_shares(explanation: Explanation) -> dict[str, float]:
@@ -547,24 +489,22 @@ def _compute_word_shares(explanation: Explanation) -> dict[str, float]:
 def _select_top_words(
     word_shares: dict[str, dict[int, float]], label: str, least: int
 ) -> list[dict[str, Any]]:
-    frequent = {word: shares for word, shares in word_shares.items() if len(shares) >= least}
-    order = sorted(frequent, key=lambda word: (-abs(_compute_mean_share(frequent[word])), word))
-    return [_build_word_row(word, frequent[word], label) for word in order[:_MAX_WORDS]]
+    means = {
+        word: sum(shares.values()) / len(shares)
+        for word, shares in word_shares.items()
+        if len(shares) >= least
+    }
+    order = sorted(means, key=lambda word: (-abs(means[word]), word))
+    return [_build_word_row(word, word_shares[word], label) for word in order[:_MAX_WORDS]]
 
 
 def _build_word_row(word: str, shares: dict[int, float], label: str) -> dict[str, Any]:
     numbers = sorted(shares)
-    score = bootstrap([shares[i] for i in numbers], ("leaning", label, word))
-    telling = sorted(numbers, key=lambda i: (-abs(shares[i]), i))[:_MAX_EXAMPLES]
     return {
         "word": word,
-        "score": {"mean": score.mean, "low": score.low, "high": score.high, "n": score.n},
-        "examples": telling,
+        "score": asdict(bootstrap([shares[i] for i in numbers], ("leaning", label, word))),
+        "examples": sorted(numbers, key=lambda i: (-abs(shares[i]), i))[:_MAX_EXAMPLES],
     }
-
-
-def _compute_mean_share(shares: dict[int, float]) -> float:
-    return sum(shares.values()) / len(shares)
 
 
 def _describe_word_scores(signed: bool, least: int, even: float, task: str) -> str:

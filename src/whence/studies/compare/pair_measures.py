@@ -8,16 +8,16 @@ overlap of the top 5 words. The models must share a tokenizer and the numbers of
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from whence.core.errors import (
-    BadExamples,
     BadParameter,
     BadTokenizer,
     InputError,
@@ -27,14 +27,15 @@ from whence.core.errors import (
 )
 from whence.core.seed import build_generator
 from whence.core.types import Prediction, Token
-from whence.data.batches import BatchRules, collate, plan_batches
+from whence.data.batches import Batch, BatchRules, collate, plan_batches
 from whence.data.dataset import Dataset
 from whence.data.example import Example
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_explainer import strip_method_name
+from whence.explain.batch_policy import choose_batch_policy
+from whence.explain.examine import strip_method_name
 from whence.explain.explainer import Explainer
-from whence.explain.explanation import Explanation
-from whence.explain.trials import encode_readable
+from whence.explain.inputs import encode_dataset
+from whence.explain.inside import Inside
 from whence.flow.graph import (
     SEGMENT_PAIRS,
     EdgeQuery,
@@ -60,11 +61,10 @@ from whence.tracing.target import TargetSpec, build_predictions
 from whence.tracing.trace import Trace, run_traced
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
-Maps = np.ndarray[Any, np.dtype[np.floating[Any]]]  # (layers, heads, tokens, tokens)
+Floats = np.ndarray[Any, np.dtype[np.floating[Any]]]
 
-_STRANGER_ROWS = (
-    64  # approximate number of rows for the baseline of other heads; enough for a stable mean
-)
+# About as many rows are taken for the baseline of other heads; enough for a stable mean.
+_STRANGER_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -81,17 +81,21 @@ class HeadMeasures:
 
 
 def measure_heads(
-    a: Maps, b: Maps, rows: Array, tokens: Sequence[Token], seed: int
+    a: Floats, b: Floats, rows: Floats, tokens: Sequence[Token], seed: int
 ) -> HeadMeasures:
-    """Measure both models' attention on one input; `rows` weights the rows of the decision, (tokens,)."""
+    """Measure both models' attention on one input, (layers, heads, tokens, tokens).
+
+    `rows` weights the rows of the decision, (tokens,).
+    """
     special = np.array([token.special for token in tokens])
-    shape = a.shape[:2]
-    divergence, decision = np.zeros(shape), np.zeros(shape)
-    strangers = np.full(shape[0], np.nan)
-    shift = _draw_head_shift(shape[1], tokens, seed)
+    layers, heads = a.shape[:2]
+    divergence, decision = np.zeros((layers, heads)), np.zeros((layers, heads))
+    strangers = np.full(layers, np.nan)
+    draw = build_generator("strangers", seed, [token.id for token in tokens])
+    shift = int(draw.integers(1, heads)) if heads > 1 else 0  # pairs each head with another one
     step = max(1, len(tokens) // _STRANGER_ROWS)
     # A layer at a time: all maps in double precision at once would be large for long inputs.
-    for layer in range(shape[0]):
+    for layer in range(layers):
         rowwise = jensen_shannon(a[layer], b[layer])
         divergence[layer] = rowwise.mean(-1)
         decision[layer] = rowwise @ rows
@@ -104,53 +108,35 @@ def measure_heads(
         strangers,
         np.stack([compute_special_mass(side, special) for side in (a, b)]),
         np.stack([compute_head_entropy(side) for side in (a, b)]),
-        _measure_special_tokens(a, b, tokens),
-        _measure_segments(a, b, tokens),
+        _measure_special_tokens((a, b), tokens),
+        _measure_segments((a, b), tokens),
     )
 
 
-def _draw_head_shift(heads: int, tokens: Sequence[Token], seed: int) -> int:
-    """Draw the shift that pairs each head with another head of its layer; 0 for a single head."""
-    if heads < 2:
-        return 0
-    draw = build_generator("strangers", seed, [token.id for token in tokens])
-    return int(draw.integers(1, heads))
-
-
-def _measure_special_tokens(a: Maps, b: Maps, tokens: Sequence[Token]) -> dict[str, Array]:
+def _measure_special_tokens(sides: Sequence[Floats], tokens: Sequence[Token]) -> dict[str, Array]:
     """Return the mean attention to each special token, over all layers, heads and rows."""
-    gets = [_compute_received_attention(side) for side in (a, b)]
+    received = [
+        np.mean([layer.mean((0, 1), dtype=np.float64) for layer in maps], axis=0) for maps in sides
+    ]
     names = dict.fromkeys(token.text for token in tokens if token.special)
     chosen = {name: [t.special and t.text == name for t in tokens] for name in names}
     return {
-        name: np.array([float(side[places].sum()) for side in gets])
+        name: np.array([float(side[places].sum()) for side in received])
         for name, places in chosen.items()
     }
 
 
-def _compute_received_attention(maps: Maps) -> Array:
-    """Return the mean attention that each token receives, (tokens,), over layers, heads and rows."""
-    received: Array = np.mean([layer.mean((0, 1), dtype=np.float64) for layer in maps], axis=0)
-    return received
-
-
-def _measure_segments(a: Maps, b: Maps, tokens: Sequence[Token]) -> dict[str, Array]:
+def _measure_segments(sides: Sequence[Floats], tokens: Sequence[Token]) -> dict[str, Array]:
     """Return the attention between the words of two texts; special tokens get the rest."""
     words = [np.array([not t.special and t.segment == s for t in tokens]) for s in (0, 1)]
     if not all(side.any() for side in words):
         return {}
-    sides = [_compute_segment_attention(side, words) for side in (a, b)]
-    return {name: np.array([side[name] for side in sides]) for name in SEGMENT_PAIRS}
-
-
-def _compute_segment_attention(
-    maps: Maps, words: Sequence[np.ndarray[Any, np.dtype[np.bool_]]]
-) -> dict[str, float]:
-    mean = np.mean([layer.mean(0, dtype=np.float64) for layer in maps], axis=0)
+    means = [np.mean([layer.mean(0, dtype=np.float64) for layer in maps], axis=0) for maps in sides]
+    pairs = {f"{'AB'[i]}>{'AB'[j]}": (words[i], words[j]) for i in (0, 1) for j in (0, 1)}
     return {
-        f"{source}>{target}": float(mean[words[i]][:, words[j]].sum(1).mean())
-        for i, source in enumerate("AB")
-        for j, target in enumerate("AB")
+        name: np.array([float(mean[rows][:, columns].sum(1).mean()) for mean in means])
+        for name in SEGMENT_PAIRS
+        for rows, columns in [pairs[name]]
     }
 
 
@@ -164,15 +150,15 @@ def check_vocabulary(base: Explainer, tuned: Explainer) -> None:
 
     Tokens that only one of them has are found by `check_tokens` when a text uses them.
     """
+    vocabularies: list[dict[str, int]] = []
     for model in (base, tuned):
         if model.tokenizer is None:
             raise NoTokenizer(
                 f"{model.loaded.name!r} has no tokenizer: it cannot be seen whether both models read a text alike. "
                 "Pass one: whence.load(model, tokenizer=...)."
             )
-    if base.tokenizer is tuned.tokenizer:
-        return
-    own, other = _get_vocabulary(base.tokenizer), _get_vocabulary(tuned.tokenizer)
+        vocabularies.append(model.tokenizer.get_vocab())
+    own, other = vocabularies
     differ = [token for token in own if other.get(token, own[token]) != own[token]]
     if differ:
         token = min(differ, key=lambda name: own[name])
@@ -180,11 +166,6 @@ def check_vocabulary(base: Explainer, tuned: Explainer) -> None:
             f"{base.loaded.name!r} and {tuned.loaded.name!r} have different tokenizers: {token!r} is "
             f"{own[token]} in one and {other[token]} in the other. {_MODEL_ADVICE}"
         )
-
-
-def _get_vocabulary(tokenizer: Any) -> dict[str, int]:
-    vocabulary: dict[str, int] = tokenizer.get_vocab()
-    return vocabulary
 
 
 def check_tokens(
@@ -227,22 +208,13 @@ def check_shape(first: tuple[int, int], second: tuple[int, int], names: tuple[st
 def with_common_max_length(base: Explainer, tuned: Explainer) -> tuple[Explainer, Explainer]:
     """Return both models with the smaller maximum length, so that texts are truncated alike."""
     bounds = [model.loaded.max_length for model in (base, tuned)]
-    known = [bound for bound in bounds if bound is not None]
-    if not known or bounds[0] == bounds[1]:
-        return base, tuned
-    shortest = min(known)
+    shortest = min((bound for bound in bounds if bound is not None), default=None)
     first, second = (
-        model
-        if model.loaded.max_length == shortest
-        else Explainer(replace(model.loaded, max_length=shortest))
-        for model in (base, tuned)
+        model if bound == shortest else Explainer(replace(model.loaded, max_length=shortest))
+        for model, bound in zip((base, tuned), bounds, strict=True)
     )
     return first, second
 
-
-FloatingArray = np.ndarray[Any, np.dtype[np.floating[Any]]]
-IntArray = np.ndarray[Any, np.dtype[np.int64]]
-BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
 # Edges that are sorted at first, the growth factor if these do not carry enough, and the limit: larger sets take
 # hundreds of megabytes.
@@ -257,12 +229,12 @@ class FlowOverlap:
     `other_` is the same with the opposite choice about edges that end on special tokens.
     """
 
-    jaccard: float
-    chance: float
-    only_a: float  # share of the union
-    only_b: float
-    layers: FloatingArray  # Jaccard index by layer
-    layers_chance: FloatingArray
+    layers: Array  # Jaccard index by layer
+    layers_chance: Array
+    jaccard: float = float("nan")
+    chance: float = float("nan")
+    only_a: float = float("nan")  # share of the union
+    only_b: float = float("nan")
     other_jaccard: float = float("nan")
     other_chance: float = float("nan")
 
@@ -270,7 +242,7 @@ class FlowOverlap:
 def compute_flow_overlap(
     a: EdgeWeights,
     b: EdgeWeights,
-    roots: tuple[FloatingArray, FloatingArray],
+    roots: tuple[Floats, Floats],
     coverage: float,
     tokens: Sequence[Token],
     seed: int,
@@ -294,43 +266,50 @@ def _compare_covering_edges(
     seed: int,
     specials: bool,
 ) -> FlowOverlap:
-    a, b = traces[0].weights, traces[1].weights
+    weights = traces[0].weights
+    depth, heads, length = weights.layers, weights.edge.shape[1], weights.tokens
+    unknown = FlowOverlap(np.full(depth, np.nan), np.full(depth, np.nan))
     query, special = EdgeQuery(specials=specials), np.array([token.special for token in tokens])
     first, second = (_select_covering_edges(traced, coverage, query, special) for traced in traces)
     if first is None or second is None:
-        return _build_unknown_overlap(a.layers)
-    both = np.intersect1d(_number_edges(first, a), _number_edges(second, b), assume_unique=True)
-    per_layer = a.edge.shape[1] * a.tokens**2
-    shared = np.bincount(both // per_layer, minlength=a.layers)
-    sizes = [np.bincount(edges.layer, minlength=a.layers) for edges in (first, second)]
+        return unknown
+    (
+        a,
+        b,
+    ) = (  # the same for the same edge in both models; a head of -1 stands for all heads together
+        ((edges.layer * heads + np.maximum(edges.head, 0)) * length + edges.source) * length
+        + edges.to
+        for edges in (first, second)
+    )
+    both = np.intersect1d(a, b, assume_unique=True)
+    shared = np.bincount(both // (heads * length**2), minlength=depth)
+    sizes = [np.bincount(edges.layer, minlength=depth) for edges in (first, second)]
     union = sizes[0] + sizes[1] - shared
     whole = int(union.sum())
     if not whole:
-        return _build_unknown_overlap(a.layers)
+        return unknown
     choice = count_possible_edges(*traces, query, special)
     draw = build_generator("random edges", seed, [token.id for token in tokens])
     return FlowOverlap(
-        jaccard=len(both) / whole,
-        chance=_compute_chance_overlap(sizes[0], sizes[1], choice, draw),
-        only_a=(len(first) - len(both)) / whole,
-        only_b=(len(second) - len(both)) / whole,
-        layers=np.divide(shared, union, out=np.full(a.layers, np.nan), where=union > 0),
+        layers=np.divide(shared, union, out=np.full(depth, np.nan), where=union > 0),
         layers_chance=np.array(
             [
                 compute_chance_jaccard(int(m), int(n), size) if m + n else np.nan
                 for m, n, size in zip(*sizes, choice, strict=True)
             ]
         ),
+        jaccard=len(both) / whole,
+        chance=_compute_chance_overlap(sizes[0], sizes[1], choice, draw),
+        only_a=(len(first) - len(both)) / whole,
+        only_b=(len(second) - len(both)) / whole,
     )
 
 
-def _build_unknown_overlap(layers: int) -> FlowOverlap:
-    none, nowhere = float("nan"), np.full(layers, np.nan)
-    return FlowOverlap(none, none, none, none, nowhere, nowhere)
-
-
 def _select_covering_edges(
-    traced: TracedFlow, coverage: float, query: EdgeQuery, special: BoolArray
+    traced: TracedFlow,
+    coverage: float,
+    query: EdgeQuery,
+    special: np.ndarray[Any, np.dtype[np.bool_]],
 ) -> StrongestEdges | None:
     """Return the fewest edges that carry the share, sorting no more of them than needed."""
     most = _FIRST_EDGES
@@ -344,16 +323,11 @@ def _select_covering_edges(
         most *= _EDGE_GROWTH
 
 
-def _number_edges(edges: StrongestEdges, weights: EdgeWeights) -> IntArray:
-    """Return an id for each edge, equal for the same edge in two models."""
-    heads, tokens = weights.edge.shape[1], weights.tokens
-    head = np.maximum(edges.head, 0)  # -1: all heads together
-    numbers: IntArray = ((edges.layer * heads + head) * tokens + edges.source) * tokens + edges.to
-    return numbers
-
-
 def _compute_chance_overlap(
-    a: IntArray, b: IntArray, choice: Sequence[int], draw: np.random.Generator
+    a: np.ndarray[Any, np.dtype[np.int64]],
+    b: np.ndarray[Any, np.dtype[np.int64]],
+    choice: Sequence[int],
+    draw: np.random.Generator,
 ) -> float:
     """Return the mean Jaccard index of random edge sets with as many edges in each layer."""
     shared = np.zeros(_RANDOM_DRAWS)
@@ -361,38 +335,6 @@ def _compute_chance_overlap(
         if m and n:
             shared += draw.hypergeometric(m, size - m, n, size=_RANDOM_DRAWS)
     return float((shared / (a.sum() + b.sum() - shared)).mean())
-
-
-class DecisionReader(Protocol):
-    """Protocol of one input in one model, with the rows that its decision reads."""
-
-    @property
-    def rows(self) -> FloatingArray:
-        """The weights of the rows that the decision reads, (tokens,)."""
-
-    @property
-    def has_head(self) -> bool:
-        """Whether the model has a classification head."""
-
-
-def select_decision_rows(
-    first: DecisionReader, second: DecisionReader
-) -> tuple[FloatingArray, FloatingArray]:
-    """Return the rows that each decision reads; if only one model has a head, its rows serve both."""
-    if first.has_head == second.has_head:
-        return first.rows, second.rows
-    known = first.rows if first.has_head else second.rows
-    return known, known
-
-
-Floats = np.ndarray[Any, np.dtype[np.floating[Any]]]
-
-_MAX_BATCH_INPUTS, _MAX_BATCH_CELLS = (
-    64,
-    1024,
-)  # inputs per batch, and inputs times longest length; more is not faster on a CPU
-# Padding that is attended to changes weights by much more, rounding by much less.
-_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -405,92 +347,56 @@ class ModelView:
     prediction: Prediction | None
     has_head: bool
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The numbers of layers and heads."""
-        return self.maps.shape[0], self.maps.shape[1]
+
+def select_decision_rows(
+    first: ModelView | Inside, second: ModelView | Inside
+) -> tuple[Floats, Floats]:
+    """Return the rows that each decision reads; if only one model has a head, its rows serve both."""
+    if first.has_head == second.has_head:
+        return first.rows, second.rows
+    known = first.rows if first.has_head else second.rows
+    return known, known
+
+
+def _run_traced(loaded: LoadedModel, batch: Batch, needs: Collection[str] = ()) -> Trace:
+    spec, task = TargetSpec("predicted", None, "logit"), loaded.task
+    return run_traced(
+        loaded.model, batch, {"attention", *needs}, spec, task if loaded.is_classifier else "none"
+    )
 
 
 def trace_views(
     loaded: LoadedModel, items: Sequence[EncodedInput], weight: EdgeWeightName
-) -> list[ModelView]:
-    """Run the model once on a batch of inputs, and return a view of each."""
-    trace = _run_traced(loaded, items, {"attention", *EDGE_WEIGHT_NEEDS[weight]})
+) -> Iterator[ModelView]:
+    """Run the model once on a batch of inputs, and yield a view of each."""
+    batch = collate(items, pad_id=loaded.pad_id, device=loaded.device)
+    trace = _run_traced(loaded, batch, EDGE_WEIGHT_NEEDS[weight])
     has_head = loaded.is_classifier
     predictions = build_predictions(trace.logits, loaded.task, loaded.labels) if has_head else []
     heads = [layer.heads for layer in trace.layers]
-    views = []
     for row, (item, maps) in enumerate(
         zip(items, _extract_attention_maps(trace, items), strict=True)
     ):
-        rows = trace.rows[row, : len(item)].double().cpu().numpy()
-        alone = weight == "attention"
-        own = (
+        edges = (
             compute_attention_weights(maps, heads=heads)
-            if alone
+            if weight == "attention"
             else compute_edge_weights(trace, weight, row=row)
         )
-        views.append(ModelView(maps, own, rows, predictions[row] if has_head else None, has_head))
-    return views
-
-
-def choose_batch_policy(
-    models: Sequence[LoadedModel], inputs: Sequence[Sequence[EncodedInput]], weight: EdgeWeightName
-) -> BatchRules:
-    """Return the batch rules that suit all models, probed with the shortest input beside the longest.
-
-    `inputs` are the same texts as encoded for each model. Edge weights other than attention need every step of the model,
-    and take one input at a time.
-    """
-    anchors = frozenset().union(*(model.anchors for model in models))
-    size, mixed = _MAX_BATCH_INPUTS, True
-    if weight != "attention" or len(inputs[0]) < 2:
-        return BatchRules(1, _MAX_BATCH_CELLS, False, anchors)
-    for loaded, items in zip(models, inputs, strict=True):
-        shortest, longest = min(items, key=len), max(items, key=len)
-        try:
-            mixed &= _can_share_batch(loaded, shortest, longest)
-            size = size if mixed or _can_share_batch(loaded, shortest, shortest) else 1
-        except (ValueError, RuntimeError, IndexError):
-            size = 1
-    return BatchRules(size, _MAX_BATCH_CELLS, mixed, anchors)
-
-
-def _can_share_batch(loaded: LoadedModel, item: EncodedInput, beside: EncodedInput) -> bool:
-    """Return whether an input's attention and logits stay the same beside another input."""
-    alone, together = (
-        _run_traced(loaded, items, {"attention"}) for items in ([item], [item, beside])
-    )
-    size = len(item)
-    # The last layer depends on all others.
-    maps = (trace.layers[-1].map()[0, :, :size, :size] for trace in (alone, together))
-    return _is_close(*maps) and _is_close(alone.logits[0], together.logits[0])
-
-
-def _is_close(first: Tensor, second: Tensor) -> bool:
-    return float((first - second).abs().max()) <= _TOLERANCE * max(1.0, float(first.abs().max()))
-
-
-def _run_traced(loaded: LoadedModel, items: Sequence[EncodedInput], needs: set[str]) -> Trace:
-    batch = collate(items, pad_id=loaded.pad_id, device=loaded.device)
-    spec = TargetSpec("predicted", None, "logit")
-    return run_traced(
-        loaded.model, batch, needs, spec, loaded.task if loaded.is_classifier else "none"
-    )
+        rows = trace.rows[row, : len(item)].double().cpu().numpy()
+        yield ModelView(maps, edges, rows, predictions[row] if has_head else None, has_head)
 
 
 def _extract_attention_maps(trace: Trace, items: Sequence[EncodedInput]) -> list[Floats]:
-    """Return the attention maps of each input, (layers, heads, tokens, tokens).
+    """Return the attention maps of each input, (layers, heads, tokens, tokens), zero for heads that a layer lacks.
 
-    Heads that a layer lacks are 0. Layers are copied one at a time, so that memory holds all maps only once; numpy
-    lacks bfloat16, so maps become float32 at least.
+    Layers are copied one at a time, so that memory holds all maps only once; numpy lacks bfloat16, so maps become
+    float32 at least.
     """
-    layers = trace.layers
     wide = torch.promote_types(trace.logits.dtype, torch.float32)
-    depth, heads = len(layers), max(layer.heads for layer in layers)
     kind = np.float64 if wide == torch.float64 else np.float32
-    stacks = [np.zeros((depth, heads, len(item), len(item)), dtype=kind) for item in items]
-    for number, layer in enumerate(layers):
+    shape = len(trace.layers), max(layer.heads for layer in trace.layers)
+    stacks = [np.zeros((*shape, len(item), len(item)), dtype=kind) for item in items]
+    for number, layer in enumerate(trace.layers):
         batch_maps = layer.map().to(wide).cpu().numpy()
         for row, stack in enumerate(stacks):
             size = stack.shape[-1]
@@ -498,13 +404,32 @@ def _extract_attention_maps(trace: Trace, items: Sequence[EncodedInput]) -> list
     return stacks
 
 
-@dataclass(frozen=True)
-class InputMeasures:
-    """The measures of one input."""
+def choose_batch_rules(
+    models: Sequence[LoadedModel], items: Sequence[EncodedInput], weight: EdgeWeightName
+) -> BatchRules:
+    """Return the batch rules that suit all models, whose attention must be the same beside other inputs.
 
-    heads: HeadMeasures
-    overlap: FlowOverlap
-    predictions: tuple[Prediction | None, Prediction | None]
+    Edge weights other than attention need every step of the model, and take one input at a time.
+    """
+    several = weight == "attention" and len(items) > 1
+    rules = [
+        choose_batch_policy(
+            model, items, probe=several, read_output=partial(_read_attention, model)
+        )
+        for model in models
+    ]
+    return BatchRules(
+        min(rule.size for rule in rules) if several else 1,
+        min(rule.cells for rule in rules),
+        all(rule.mixed for rule in rules),
+        frozenset().union(*(rule.anchors for rule in rules)),
+    )
+
+
+def _read_attention(loaded: LoadedModel, batch: Batch) -> Tensor:
+    """Return the attention of the last layer, which depends on all others, without padding."""
+    length = int(batch.real[0].sum())  # the same for all: copies of one input
+    return _run_traced(loaded, batch).layers[-1].map()[:, :, :length, :length]
 
 
 @dataclass
@@ -512,28 +437,13 @@ class DatasetMeasures:
     """The measures of all inputs that both models could take, in the order of the data."""
 
     examples: list[Example]
-    inputs: list[InputMeasures]
+    heads: list[HeadMeasures]
+    overlaps: list[FlowOverlap]
+    predictions: tuple[list[Prediction | None], list[Prediction | None]]  # of both models
     shape: tuple[int, int]  # layers, heads
     tokens: int
     cut: int
     refused: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def head_measures(self) -> list[HeadMeasures]:
-        """The attention measures of each input."""
-        return [row.heads for row in self.inputs]
-
-    @property
-    def overlaps(self) -> list[FlowOverlap]:
-        """The flow overlap of each input."""
-        return [row.overlap for row in self.inputs]
-
-    @property
-    def predictions(self) -> tuple[list[Prediction | None], list[Prediction | None]]:
-        """The predictions of the first model, and those of the second."""
-        return [row.predictions[0] for row in self.inputs], [
-            row.predictions[1] for row in self.inputs
-        ]
 
     def order(self) -> list[int]:
         """Return a permutation of the inputs that does not depend on their given order."""
@@ -572,23 +482,33 @@ def measure_models(
     numbers, sides, refused = _encode_for_both(models, examples, truncate)
     advance(len(examples) - len(numbers))
     items = sides[0]
-    loaded = (models[0].loaded, models[1].loaded)
+    loaded = [model.loaded for model in models]
     names = (loaded[0].name, loaded[1].name)
-    measures: dict[int, InputMeasures] = {}
+    heads: dict[int, HeadMeasures] = {}
+    overlaps: dict[int, FlowOverlap] = {}
+    predictions: tuple[dict[int, Prediction | None], dict[int, Prediction | None]] = {}, {}
     shape = (0, 0)
-    for chosen in plan_batches(items, choose_batch_policy(loaded, sides, weight)):
+    for chosen in plan_batches(items, choose_batch_rules(loaded, items, weight)):
         views = [
-            trace_views(model, [side[i] for i in chosen], weight)
+            list(trace_views(model, [side[i] for i in chosen], weight))
             for model, side in zip(loaded, sides, strict=True)
         ]
-        for place, first, second in zip(chosen, *views, strict=True):
-            shape = first.shape
-            check_shape(shape, second.shape, names)
-            measures[place] = _measure_input(items[place], first, second, coverage, specials, seed)
+        for i, a, b in zip(chosen, *views, strict=True):
+            shape, other = (side.maps.shape[:2] for side in (a, b))
+            check_shape(shape, other, names)
+            roots, tokens = select_decision_rows(a, b), items[i].tokens
+            heads[i] = measure_heads(a.maps, b.maps, (roots[0] + roots[1]) / 2, tokens, seed)
+            overlaps[i] = compute_flow_overlap(
+                a.weights, b.weights, roots, coverage, tokens, seed, specials
+            )
+            predictions[0][i], predictions[1][i] = a.prediction, b.prediction
         advance(len(chosen))
+    order = range(len(items))
     return DatasetMeasures(
         [examples[i] for i in numbers],
-        [measures[place] for place in range(len(items))],
+        [heads[i] for i in order],
+        [overlaps[i] for i in order],
+        ([predictions[0][i] for i in order], [predictions[1][i] for i in order]),
         shape,
         sum(len(item) for item in items),
         sum(bool(item.source.dropped) for item in items),
@@ -600,7 +520,7 @@ def _encode_for_both(
     models: tuple[Explainer, Explainer], examples: Sequence[Example], truncate: bool
 ) -> tuple[list[int], tuple[list[EncodedInput], list[EncodedInput]], Counter[str]]:
     """Encode the examples for both models, whose tokens must be the same."""
-    refused: dict[int, WhenceError] = {}
+    refused: dict[int, InputError] = {}
 
     def record_failure(number: int, _: str | None, error: WhenceError) -> None:
         if not isinstance(error, InputError):
@@ -610,14 +530,13 @@ def _encode_for_both(
     texts = [example.given for example in examples]
     names = (models[0].loaded.name, models[1].loaded.name)
     encoded = [
-        dict(zip(*encode_readable(texts, model.loaded, truncate, record_failure), strict=True))
+        encode_dataset(texts, model.loaded, truncate, record_failure).by_number()
         for model in models
     ]
     numbers = [number for number in encoded[0] if number in encoded[1]]
     if not numbers:
-        first_error = min(refused.items(), key=lambda pair: pair[0])[1]
-        kind = type(first_error) if isinstance(first_error, InputError) else BadExamples
-        raise kind(f"None of the {len(examples)} examples can be used. {first_error}")
+        first_error = refused[min(refused)]
+        raise type(first_error)(f"None of the {len(examples)} examples can be used. {first_error}")
     for number in numbers:
         first, second = encoded[0][number], encoded[1][number]
         check_tokens(first.source.text, first.tokens, second.tokens, names)
@@ -625,20 +544,7 @@ def _encode_for_both(
     return numbers, ([encoded[0][i] for i in numbers], [encoded[1][i] for i in numbers]), reasons
 
 
-def _measure_input(
-    item: EncodedInput, a: ModelView, b: ModelView, coverage: float, specials: bool, seed: int
-) -> InputMeasures:
-    roots = select_decision_rows(a, b)
-    rows = (roots[0] + roots[1]) / 2
-    return InputMeasures(
-        measure_heads(a.maps, b.maps, rows, item.tokens, seed),
-        compute_flow_overlap(a.weights, b.weights, roots, coverage, item.tokens, seed, specials),
-        (a.prediction, b.prediction),
-    )
-
-
 TOP_WORDS = 5
-_CHUNK_SIZE = 64  # inputs between two reports of progress
 
 
 def describe_incomparability(base: Explainer, tuned: Explainer) -> str | None:
@@ -667,20 +573,6 @@ def format_labels(labels: Sequence[str]) -> str:
     return text if len(labels) <= 4 else f"{text} and {len(labels) - 4} more"
 
 
-class WordAgreement:
-    """Agreement of two models' word scores by input: tau-b, top-word overlap, and its chance level."""
-
-    def __init__(self, inputs: int) -> None:
-        self.tau, self.top, self.chance = (np.full(inputs, np.nan) for _ in range(3))
-
-    def add(self, number: int, first: Explanation, second: Explanation) -> None:
-        """Add the agreement of the two models' explanations of one input."""
-        a, b = (np.asarray(side.word_scores, dtype=np.float64) for side in (first, second))
-        self.tau[number], self.top[number] = compute_word_agreement(a, b)
-        if not np.isnan(self.top[number]):
-            self.chance[number] = TOP_WORDS / len(a)
-
-
 def compute_word_agreement(a: Array, b: Array) -> tuple[float, float]:
     """Return tau-b and the overlap of the top words; NaN for constant scores or too few words."""
     tau = float(kendall(a, b)[0])
@@ -694,52 +586,36 @@ def compute_word_agreement(a: Array, b: Array) -> tuple[float, float]:
 
 def compare_explanations(
     models: tuple[Explainer, Explainer],
-    inputs: Sequence[Any],
-    predictions: Sequence[Prediction],
+    measures: DatasetMeasures,
     method: str,
     truncate: bool,
     advance: Callable[[int], None],
-) -> tuple[WordAgreement, str | None]:
+) -> tuple[dict[str, Array], str | None]:
     """Explain all inputs by both models, for the class that the second one predicts.
 
-    Return the agreement, and the reason if no input could be explained.
+    Return the agreement of their words' scores by input (tau-b, overlap of the top words and its chance level), and the
+    reason if no input could be explained.
     """
-    agreement, failures = WordAgreement(len(inputs)), list[str]()
-    explained = 0
-    for index in sorted({prediction.index for prediction in predictions}):
-        numbers = [i for i, prediction in enumerate(predictions) if prediction.index == index]
-        for start in range(0, len(numbers), _CHUNK_SIZE):
-            some = numbers[start : start + _CHUNK_SIZE]
-            texts = [inputs[i] for i in some]
-            sides = [
-                _explain_inputs(model, texts, method, index, truncate, failures) for model in models
-            ]
-            for number, first, second in zip(some, *sides, strict=True):
-                if first is not None and second is not None:
-                    explained += 1
-                    agreement.add(number, first, second)
-            advance(len(some))
-    return agreement, None if explained else failures[0]
-
-
-def _explain_inputs(
-    explainer: Explainer,
-    texts: Sequence[Any],
-    method: str,
-    index: int,
-    truncate: bool,
-    failures: list[str],
-) -> list[Explanation | None]:
-    """Explain some inputs; if that fails, one by one."""
-    target = None if explainer.loaded.task == "regression" else index
-    try:
-        return list(explainer.explain(texts, method=method, target=target, truncate=truncate))
-    except WhenceError as error:
-        failures.append(str(strip_method_name(error)))
-        if len(texts) == 1:
-            return [None]
-    return [
-        explanation
-        for text in texts
-        for explanation in _explain_inputs(explainer, [text], method, index, truncate, failures)
-    ]
+    count, failures = len(measures.examples), list[str]()
+    classes = [prediction and prediction.index for prediction in measures.predictions[1]]
+    scores: tuple[dict[int, Array], dict[int, Array]] = {}, {}
+    for model, own in zip(models, scores, strict=True):
+        explained = model.explain_each(
+            [example.given for example in measures.examples],
+            method=method,
+            target=None if model.loaded.task == "regression" else classes,
+            truncate=truncate,
+            failed=lambda number, _, error: failures.append(str(strip_method_name(error))),
+            words=True,
+        )
+        for number, explanations in explained:
+            own[number] = np.asarray(explanations[method].word_scores, dtype=np.float64)
+            advance(1)
+    agreement = {name: np.full(count, np.nan) for name in ("tau", "top", "chance")}
+    both = scores[0].keys() & scores[1].keys()
+    for number in both:
+        a, b = (side[number] for side in scores)
+        agreement["tau"][number], agreement["top"][number] = compute_word_agreement(a, b)
+        if not np.isnan(agreement["top"][number]):
+            agreement["chance"][number] = TOP_WORDS / len(a)
+    return agreement, None if both else failures[0]

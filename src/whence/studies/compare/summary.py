@@ -5,7 +5,9 @@ counts if the sign-flip test over the same inputs gives p < 0.05 after Holm's co
 layers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,16 +18,15 @@ from whence.data.dataset import find_label_indices
 from whence.data.example import Example
 from whence.explain.explainer import Explainer
 from whence.flow.graph import SEGMENT_PAIRS
+from whence.render.document import choose_decimals, format_interval
 from whence.stats.intervals import (
-    Interval,
     adjust_holm,
     bootstrap_columns,
     count_needed_examples,
     sign_flip_columns,
 )
-from whence.studies.compare.pair_measures import DatasetMeasures
+from whence.studies.compare.pair_measures import Array, DatasetMeasures
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
 JsonDict = dict[str, Any]
 
 SIGNIFICANCE_LEVEL = 0.05
@@ -42,47 +43,27 @@ class InputStatistics:
         self._key = ("compare", seed)
 
     def means(self, values: Array) -> list[JsonDict]:
-        """Return the mean and interval of each column of (inputs, columns)."""
-        ordered = values[self._order]
-        intervals: list[JsonDict] = []
-        for start in range(0, ordered.shape[1], _COLUMN_CHUNK):
-            some = bootstrap_columns(ordered[:, start : start + _COLUMN_CHUNK], self._key)
-            intervals += [to_interval_dict(interval) for interval in some]
-        return intervals
+        """Return the mean and interval of each column; what follows the inputs' axis is flattened."""
+        ordered = values[self._order].reshape(len(values), -1)
+        return [
+            dict(_EMPTY_INTERVAL) if interval is None else asdict(interval)
+            for start in range(0, ordered.shape[1], _COLUMN_CHUNK)
+            for interval in bootstrap_columns(ordered[:, start : start + _COLUMN_CHUNK], self._key)
+        ]
 
-    def mean(self, values: Array) -> JsonDict:
+    def mean(self, values: Sequence[float] | Array) -> JsonDict:
         """Return the mean and interval of one value per input."""
-        return self.means(values[:, None])[0]
+        return self.means(np.asarray(values, dtype=np.float64))[0]
 
     def pairs(self, a: Array, b: Array) -> list[JsonDict]:
         """Return means and intervals of both models and of the change, for each column."""
-        sides = [self.means(side) for side in (a, b, b - a)]
-        return [
-            {"a": first, "b": second, "change": change}
-            for first, second, change in zip(*sides, strict=True)
-        ]
+        sides = zip(*map(self.means, (a, b, b - a)), strict=True)
+        return [{"a": first, "b": second, "change": change} for first, second, change in sides]
 
     def find_significant(self, differences: Array) -> list[bool]:
         """Return for each column whether it differs significantly from zero, after correction."""
-        p_values = sign_flip_columns(differences[self._order], self._key)
-        known = [place for place, p in enumerate(p_values) if p is not None]
-        corrected = adjust_holm([p for p in p_values if p is not None])
-        sure = [False] * len(p_values)
-        for place, p in zip(known, corrected, strict=True):
-            sure[place] = p < SIGNIFICANCE_LEVEL
-        return sure
-
-
-def to_interval_dict(interval: Interval | None) -> JsonDict:
-    """Return an interval as a JSON object."""
-    if interval is None:
-        return dict(_EMPTY_INTERVAL)
-    return {"mean": interval.mean, "low": interval.low, "high": interval.high, "n": interval.n}
-
-
-def has_enough_inputs(inputs: int, comparisons: int) -> bool:
-    """Return whether `inputs` are enough for any of `comparisons` to be significant."""
-    return inputs >= count_needed_examples(max(1, comparisons), SIGNIFICANCE_LEVEL)
+        p_values = adjust_holm(sign_flip_columns(differences[self._order], self._key))
+        return [p is not None and p < SIGNIFICANCE_LEVEL for p in p_values]
 
 
 MAX_CHANGED_HEADS = 10
@@ -114,142 +95,93 @@ def find_moved_columns(summary: InputStatistics, a: Array, b: Array) -> JsonDict
     }
 
 
-def find_most_changed(
-    summary: InputStatistics,
-    divergence: Array,  # (inputs, layers, heads)
-    special: tuple[Array, Array],  # of both models, the same shape
-    entropy: tuple[Array, Array],
-    heads: list[JsonDict],
-    layers: list[JsonDict],
+def compute_comparison_statistics(
+    measures: DatasetMeasures, summary: InputStatistics, coverage: float, specials: bool
 ) -> JsonDict:
-    """Return the most changed heads and layers, and heads with other special attention or entropy."""
-    inputs, depth, width = divergence.shape
-    flat = divergence.reshape(inputs, -1)
+    """Return the statistics of heads, layers, token kinds and flow overlap, and the largest changes."""
+    depth, width = measures.shape
+    # (inputs, layers, heads), and for both models (inputs, 2, layers, heads)
+    divergence, decision, special, entropy = (
+        np.stack([getattr(heads, what) for heads in measures.heads])
+        for what in ("divergence", "decision", "special", "entropy")
+    )
+    overlaps = {
+        what: np.array([getattr(overlap, what) for overlap in measures.overlaps])
+        for what in vars(measures.overlaps[0])
+    }
+    heads = _join_columns(
+        [{"layer": layer, "head": head} for layer in range(depth) for head in range(width)],
+        divergence=summary.means(divergence),
+        decision=summary.means(decision),
+        special=summary.pairs(special[:, 0], special[:, 1]),
+        entropy=summary.pairs(entropy[:, 0], entropy[:, 1]),
+    )
+    layers = _join_columns(
+        [{"layer": layer} for layer in range(depth)],
+        divergence=summary.means(divergence.mean(2)),
+        decision=summary.means(decision.mean(2)),
+        special=summary.pairs(special[:, 0].mean(2), special[:, 1].mean(2)),
+        strangers=summary.means(np.stack([heads.strangers for heads in measures.heads])),
+        overlap=summary.means(overlaps["layers"]),
+        chance=summary.means(overlaps["layers_chance"]),
+    )
+    flat = divergence.reshape(len(divergence), -1)
     by_head = rank_columns(summary, flat, [head["divergence"] for head in heads])
     by_layer = rank_columns(summary, divergence.mean(2), [layer["divergence"] for layer in layers])
     return {
-        "heads": [
-            {**_select_place(heads[at]), "equal": equal}
-            for at, equal in by_head[:MAX_CHANGED_HEADS]
-        ],
-        "equal_heads": sum(equal for _, equal in by_head),
-        "layers": [{**_select_place(layers[at]), "equal": equal} for at, equal in by_layer],
-        "equal_layers": sum(equal for _, equal in by_layer),
-        "special": _to_layer_head(
-            find_moved_columns(summary, *(_flatten_inputs(side) for side in special)), width
-        ),
-        "entropy": _to_layer_head(
-            find_moved_columns(summary, *(_flatten_inputs(side) for side in entropy)), width
-        ),
-        "enough": has_enough_inputs(inputs, depth * width),
-        "rule": (
-            "Ranked by the mean divergence. `equal`: cannot be told from the first; `more` and `less`: heads that "
-            "surely moved. A difference counts if the sign-flip test over the same inputs gives p < 0.05 after "
-            "Holm's correction for all heads or layers."
-        ),
+        "heads": heads,
+        "layers": layers,
+        "segments": _pair_by_name(summary, [one.segments for one in measures.heads], SEGMENT_PAIRS),
+        "specials": _pair_by_name(summary, [one.kinds for one in measures.heads]),
+        "overlap": {
+            "coverage": coverage,
+            "specials": specials,
+            **{w: summary.mean(overlaps[w]) for w in ("jaccard", "chance", "only_a", "only_b")},
+            "other": {
+                "specials": not specials,
+                "jaccard": summary.mean(overlaps["other_jaccard"]),
+                "chance": summary.mean(overlaps["other_chance"]),
+            },
+        },
+        "changed": {
+            "heads": [
+                {**_select_place(heads[at]), "equal": equal}
+                for at, equal in by_head[:MAX_CHANGED_HEADS]
+            ],
+            "equal_heads": sum(equal for _, equal in by_head),
+            "layers": [{**_select_place(layers[at]), "equal": equal} for at, equal in by_layer],
+            "equal_layers": sum(equal for _, equal in by_layer),
+            "special": _find_moved_heads(summary, special),
+            "entropy": _find_moved_heads(summary, entropy),
+            "enough": len(flat) >= count_needed_examples(depth * width, SIGNIFICANCE_LEVEL),
+            "rule": (
+                "Ranked by the mean divergence. `equal`: cannot be told from the first; `more` and `less`: heads that "
+                "surely moved. A difference counts if the sign-flip test over the same inputs gives p < 0.05 after "
+                "Holm's correction for all heads or layers."
+            ),
+        },
     }
 
 
-def _flatten_inputs(values: Array) -> Array:
-    return values.reshape(len(values), -1)
+def _join_columns(places: list[JsonDict], **columns: list[JsonDict]) -> list[JsonDict]:
+    """Return a row for each place, with its figure from each column."""
+    rows = zip(*columns.values(), strict=True)
+    return [
+        {**place, **dict(zip(columns, row, strict=True))}
+        for place, row in zip(places, rows, strict=True)
+    ]
 
 
 def _select_place(row: JsonDict) -> JsonDict:
     return {key: row[key] for key in ("layer", "head", "divergence", "decision") if key in row}
 
 
-def _to_layer_head(columns: JsonDict, width: int) -> JsonDict:
-    """Replace column indices by (layer, head)."""
-    return {
-        key: [list(divmod(place, width)) for place in value] if isinstance(value, list) else value
-        for key, value in columns.items()
-    }
-
-
-def compute_comparison_statistics(
-    measures: DatasetMeasures, summary: InputStatistics, coverage: float, specials: bool
-) -> JsonDict:
-    """Return the statistics of heads, layers, token kinds and flow overlap, and the largest changes."""
-    width = measures.shape[1]
-
-    def summarise(what: str) -> JsonDict:
-        return summary.mean(np.array([getattr(overlap, what) for overlap in measures.overlaps]))
-
-    divergence, decision = (
-        np.stack([getattr(measure, what) for measure in measures.head_measures])
-        for what in ("divergence", "decision")
-    )  # (inputs, layers, heads)
-    special, entropy = (
-        np.stack([getattr(measure, what) for measure in measures.head_measures], axis=1)
-        for what in ("special", "entropy")
-    )  # (2, inputs, layers, heads)
-    heads = [
-        {
-            "layer": place // width,
-            "head": place % width,
-            "divergence": d,
-            "decision": read,
-            "special": s,
-            "entropy": e,
-        }
-        for place, (d, read, s, e) in enumerate(
-            zip(
-                summary.means(_flatten_inputs(divergence)),
-                summary.means(_flatten_inputs(decision)),
-                summary.pairs(*map(_flatten_inputs, special)),
-                summary.pairs(*map(_flatten_inputs, entropy)),
-                strict=True,
-            )
-        )
-    ]
-    layers = [
-        {
-            "layer": layer,
-            "divergence": d,
-            "decision": read,
-            "special": s,
-            "strangers": far,
-            "overlap": o,
-            "chance": c,
-        }
-        for layer, (d, read, s, far, o, c) in enumerate(
-            zip(
-                summary.means(divergence.mean(2)),
-                summary.means(decision.mean(2)),
-                summary.pairs(*(side.mean(2) for side in special)),
-                summary.means(np.stack([measure.strangers for measure in measures.head_measures])),
-                summary.means(np.stack([overlap.layers for overlap in measures.overlaps])),
-                summary.means(np.stack([overlap.layers_chance for overlap in measures.overlaps])),
-                strict=True,
-            )
-        )
-    ]
-    return {
-        "heads": heads,
-        "layers": layers,
-        "segments": _pair_by_name(
-            summary, [measure.segments for measure in measures.head_measures], SEGMENT_PAIRS
-        ),
-        "specials": _pair_by_name(summary, [measure.kinds for measure in measures.head_measures]),
-        "overlap": {
-            "coverage": coverage,
-            "specials": specials,
-            **{what: summarise(what) for what in ("jaccard", "chance", "only_a", "only_b")},
-            "other": {
-                "specials": not specials,
-                "jaccard": summarise("other_jaccard"),
-                "chance": summarise("other_chance"),
-            },
-        },
-        "changed": find_most_changed(
-            summary,
-            divergence,
-            (special[0], special[1]),
-            (entropy[0], entropy[1]),
-            heads,
-            layers,
-        ),
-    }
+def _find_moved_heads(summary: InputStatistics, values: Array) -> JsonDict:
+    """Return the heads, as (layer, head), that are surely higher or lower in the second model."""
+    inputs, _, _, width = values.shape
+    moved = find_moved_columns(summary, *(values[:, side].reshape(inputs, -1) for side in (0, 1)))
+    places = {key: [list(divmod(place, width)) for place in moved[key]] for key in ("more", "less")}
+    return {**moved, **places}
 
 
 def _pair_by_name(
@@ -276,59 +208,43 @@ def compare_predictions(
     summary: InputStatistics,
 ) -> JsonDict | None:
     """Compare predictions with each other and with true labels; None if neither model predicts."""
-    tasks = [model.loaded.task for model in models]
-    if not any(model.loaded.is_classifier for model in models):
+    first, second = (model.loaded for model in models)
+    if not (first.is_classifier or second.is_classifier):
         return None
-    same_labels = models[0].labels == models[1].labels and tasks[0] == tasks[1]
     facts: JsonDict = {"agreement": None, "without_agreement": None}
-    if same_labels and tasks[0] != "regression":
-        facts["agreement"] = summary.mean(_compare_classes(*predictions))
-    elif same_labels:
+    if first.labels != second.labels or first.task != second.task:
+        headless = [
+            f"The {which} model has no classification head, and predicts nothing."
+            for which, model in (("first", first), ("second", second))
+            if not model.is_classifier
+        ]
+        facts["without_agreement"] = [*headless, "The models do not have the same labels."][0]
+    elif first.task == "regression":
         facts["without_agreement"] = "The models predict a number: agreement is counted of classes."
     else:
-        facts["without_agreement"] = _describe_no_agreement(models)
-    return {**facts, **_compare_accuracy(models, predictions, examples, summary)}
-
-
-def _describe_no_agreement(models: tuple[Explainer, Explainer]) -> str:
-    for which, model in zip(("first", "second"), models, strict=True):
-        if not model.loaded.is_classifier:
-            return f"The {which} model has no classification head, and predicts nothing."
-    return "The models do not have the same labels."
-
-
-def _compare_classes(first: OptionalPredictions, second: OptionalPredictions) -> Array:
-    pairs = zip(first, second, strict=True)
-    return np.array(
-        [float(a is not None and b is not None and a.index == b.index) for a, b in pairs]
-    )
-
-
-def _compare_accuracy(
-    models: tuple[Explainer, Explainer],
-    predictions: tuple[OptionalPredictions, OptionalPredictions],
-    examples: Sequence[Example],
-    summary: InputStatistics,
-) -> JsonDict:
+        facts["agreement"] = summary.mean(
+            [
+                float(a is not None and b is not None and a.index == b.index)
+                for a, b in zip(*predictions, strict=True)
+            ]
+        )
     right: list[Array | None] = []
     why = None
-    for explainer, own in zip(models, predictions, strict=True):
+    for model, own in zip(models, predictions, strict=True):
         try:
-            right.append(_compute_correctness(explainer, own, examples))
+            right.append(_compute_correctness(model, own, examples))
         except BadExamples as error:
             right.append(None)
             why = str(error)
-    first, second = right
-    if first is None and second is None:
-        return {"accuracy": None, "without_accuracy": why}
-    return {
-        "accuracy": {
-            "a": None if first is None else summary.mean(first),
-            "b": None if second is None else summary.mean(second),
-            "change": None if first is None or second is None else summary.mean(second - first),
-        },
-        "without_accuracy": None,
+    a, b = right
+    if a is None and b is None:
+        return {**facts, "accuracy": None, "without_accuracy": why}
+    accuracy = {
+        "a": None if a is None else summary.mean(a),
+        "b": None if b is None else summary.mean(b),
+        "change": None if a is None or b is None else summary.mean(b - a),
     }
+    return {**facts, "accuracy": accuracy, "without_accuracy": None}
 
 
 def _compute_correctness(
@@ -347,3 +263,74 @@ def _compute_correctness(
             for own, true in zip(predictions, labels, strict=True)
         ]
     )
+
+
+# The edges that count, by whether those that end on special tokens are included.
+EDGE_KINDS = {False: "to words", True: "to words and special tokens"}
+
+
+def get_model_names(data: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the names of the two models; a folder is shortened to its last part."""
+    first, second = (
+        Path(name).name if Path(name).is_absolute() else name
+        for name in (data["a"]["name"], data["b"]["name"])
+    )
+    return first, second
+
+
+def describe_comparison(data: Mapping[str, Any]) -> str:
+    """Describe the findings of a comparison in sentences."""
+    used, changed = data["data"]["used"], data["changed"]
+    inputs = "1 input" if used == 1 else f"{used} inputs"
+    first, second = get_model_names(data)
+    if first == second:
+        first, second = f"the first {first}", f"the second {second}"
+    if all(head["divergence"]["mean"] == 0 for head in data["heads"]):
+        return f"{first} and {second} attend alike to the last bit on {inputs}: no head diverges from its twin."
+
+    def format_mean(interval: Mapping[str, Any], unit: str = "") -> str:
+        return format_interval(interval, choose_decimals([interval]), used) + unit
+
+    layers, far, head = data["layers"], changed["layers"][0], changed["heads"][0]
+    near = min(layers, key=lambda layer: float(layer["divergence"]["mean"]))
+    strangers = layers[far["layer"]]["strangers"]
+    text = (
+        f"Over {inputs}, the attention of {second} is farthest from that of {first} in layer {far['layer']} "
+        f"({format_mean(far['divergence'], ' bits')})"
+    )
+    if len(layers) > 1:
+        text += (
+            f" and nearest in layer {near['layer']} ({format_mean(near['divergence'], ' bits')})"
+        )
+    if strangers["n"]:
+        bits = format_mean(strangers, " bits")
+        text += f"; two different heads of layer {far['layer']} are {bits} apart"
+    text += f". The most changed head is {head['layer']}.{head['head']} ({format_mean(head['divergence'], ' bits')})"
+    others = changed["equal_heads"] - 1
+    if not changed["enough"]:
+        verb = "is" if used == 1 else "are"
+        text += f"; {inputs} {verb} too few to tell it from any other."
+    elif others:
+        text += f"; {others} other{'s' * (others > 1)} cannot be told from it."
+    else:
+        text += ", surely more than any other."
+    overlap, attribution = data["overlap"], data["attribution"]
+    if overlap["jaccard"]["n"]:
+        text += (
+            f" Of the edges {EDGE_KINDS[overlap['specials']]} that carry {overlap['coverage']:.0%} of what all such "
+            f"edges carry, the models share {format_mean(overlap['jaccard'])} (Jaccard index; random edges: "
+            f"{format_mean(overlap['chance'])})"
+        )
+        other = overlap["other"]
+        if other["jaccard"]["n"]:
+            text += (
+                f"; of those {EDGE_KINDS[other['specials']]}, {format_mean(other['jaccard'])} (random edges: "
+                f"{format_mean(other['chance'])})"
+            )
+        text += "."
+    if attribution is not None and attribution["tau"]["n"]:
+        text += (
+            f" By {attribution['method']} they rank the words alike with a mean tau-b of "
+            f"{format_mean(attribution['tau'])} (random rankings: 0)."
+        )
+    return text

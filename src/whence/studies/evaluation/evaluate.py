@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from whence.core.errors import BadExamples, BadParameter, BadPicture, WhenceError, shorten_quote
+from whence.core.progress import Progress
 from whence.data.dataset import compute_example_id, find_label_indices, read_dataset
 from whence.data.example import Example, fit_mask
 from whence.data.removal import Removal
-from whence.explain.batch_explainer import Progress, describe_origin
 from whence.explain.explainer import Explainer, load
 from whence.explain.explanation import Explanation
+from whence.explain.pipeline import describe_origin
 from whence.explain.request import MethodRequest, resolve_methods
 from whence.explain.tasks import list_per_input
 from whence.explain.trials import HumanAnnotation, Unit
@@ -34,14 +37,12 @@ from whence.tracing.ask import count_forwards
 GOLD = "gold"  # target: each example's own label
 PICTURES = 32  # images decoded at once
 
-RefusalCallback = Callable[
-    [int, WhenceError], None
-]  # index of an example, and why it cannot be explained
+RefusalCallback = Callable[[int, WhenceError], None]  # index of an example, and the reason
 
 
 @dataclass(frozen=True)
 class ExampleChunk:
-    """Examples by index, their common target, and the human annotation of each."""
+    """Examples by index, the target of each or of all, and the human annotation of each."""
 
     numbers: list[int]
     target: Any
@@ -61,59 +62,33 @@ def split_examples(
     *,
     alone: bool = False,
 ) -> Iterator[ExampleChunk]:
-    """Split a data set into chunks: texts by target, images by target and at most 32 at a time.
+    """Split a data set into chunks with targets and annotations: all texts, and at most 32 images at a time.
 
     Images are limited because their pixels are large. The labels of a data set must all be written in the same way; with
     `alone`, each label is resolved by itself, so that an example's result does not depend on the others.
     """
     gold = is_gold(target, loaded)
-    truths = (
-        _resolve_labels_alone(examples, loaded)
-        if alone
-        else _resolve_labels(examples, loaded, must=gold)
-    )
-    for chunk_target, numbers in _group_by_target(examples, truths, target, gold, refuse):
-        images = [number for number in numbers if examples[number].is_image]
-        texts = [number for number in numbers if not examples[number].is_image]
-        if texts:
-            yield ExampleChunk(
-                texts, chunk_target, [HumanAnnotation(truths[number]) for number in texts]
-            )
-        for start in range(0, len(images), PICTURES):
-            yield from _load_masks(
-                examples, loaded, truths, images[start : start + PICTURES], chunk_target, refuse
-            )
-
-
-def _group_by_target(
-    examples: Sequence[Example],
-    truths: Sequence[int | None],
-    target: Any,
-    gold: bool,
-    refuse: RefusalCallback,
-) -> Iterator[tuple[Any, list[int]]]:
-    targets = list_per_input("target", target, len(examples))
-    if targets is not None:
-        groups: dict[str, list[int]] = {}
-        for number, own_target in enumerate(targets):
-            groups.setdefault(repr(own_target), []).append(number)
-        yield from ((targets[group[0]], group) for group in groups.values())
-        return
-    if not gold:
-        yield target, list(range(len(truths)))
-        return
-    for label in sorted({truth for truth in truths if truth is not None}):
-        yield label, [number for number, truth in enumerate(truths) if truth == label]
-    for number, truth in enumerate(truths):
-        if truth is None:
-            label_name = examples[number].label
-            has = (
-                "no label"
-                if label_name is None
-                else f"the label {shorten_quote(label_name)!r}, which is none of the model's"
-            )
-            why = f"The example has {has}, and its own was to be explained. Give it one, or another target."
-            refuse(number, BadExamples(why))
+    groups = [[example] for example in examples] if alone else [examples]
+    truths = [
+        truth for some in groups for truth in _resolve_labels(some, loaded, must=gold and not alone)
+    ]
+    targets = truths if gold else list_per_input("target", target, len(examples))
+    images = [number for number, example in enumerate(examples) if example.is_image]
+    texts = [number for number, example in enumerate(examples) if not example.is_image]
+    for chunk in [texts, *(images[at : at + PICTURES] for at in range(0, len(images), PICTURES))]:
+        known: dict[int, HumanAnnotation] = {}
+        for number in chunk:
+            try:
+                if gold:
+                    _check_label(examples[number], truths[number])
+                known[number] = HumanAnnotation(
+                    truths[number], _load_mask(examples[number], loaded)
+                )
+            except (BadExamples, BadPicture) as error:
+                refuse(number, error)
+        if known:
+            own = target if targets is None else [targets[number] for number in known]
+            yield ExampleChunk(list(known), own, list(known.values()))
 
 
 def _resolve_labels(
@@ -131,38 +106,20 @@ def _resolve_labels(
     return [None if example.label is None else places[example.label] for example in examples]
 
 
-def _resolve_labels_alone(examples: Sequence[Example], loaded: LoadedModel) -> list[int | None]:
-    """Return the model's label index of each example, each resolved by itself; None if unknown."""
-    return [
-        truth for example in examples for truth in _resolve_labels([example], loaded, must=False)
-    ]
+def _check_label(example: Example, truth: int | None) -> None:
+    if truth is None:
+        name = example.label and shorten_quote(example.label)
+        has = "no label" if name is None else f"the label {name!r}, which is none of the model's"
+        raise BadExamples(
+            f"The example has {has}, and its own was to be explained. Give it one, or another target."
+        )
 
 
-def _load_masks(
-    examples: Sequence[Example],
-    loaded: LoadedModel,
-    truths: Sequence[int | None],
-    numbers: Sequence[int],
-    target: Any,
-    refuse: RefusalCallback,
-) -> Iterator[ExampleChunk]:
-    """Load the masks of some images; an image whose mask cannot be read is refused."""
-    readable, known = [], []
-    for number in numbers:
-        mask = examples[number].mask
-        try:
-            outline = (
-                None
-                if mask is None or loaded.processor is None
-                else fit_mask(mask, loaded.processor)
-            )
-        except BadPicture as error:
-            refuse(number, error)
-            continue
-        readable.append(number)
-        known.append(HumanAnnotation(truths[number], outline))
-    if readable:
-        yield ExampleChunk(readable, target, known)
+def _load_mask(example: Example, loaded: LoadedModel) -> np.ndarray[Any, np.dtype[np.int8]] | None:
+    """Return the human annotation of an image by pixel, as the model sees it."""
+    if example.mask is None or loaded.processor is None:
+        return None
+    return fit_mask(example.mask, loaded.processor)
 
 
 RANKINGS = 5
@@ -234,16 +191,20 @@ def evaluate(
     with ExitStack() as stack:
         runs = [stack.enter_context(count_forwards(model)) for model in models]
         usable, backward = _find_usable_methods(explainer, texts, requests, notes, target, truncate)
+        # Without any usable method the examples are still read: perhaps none of them can be.
         hopeless = not usable and any(map(len, notes.failures.values()))
-        refuse = partial(_record_refusal, notes)
-        for chunk in (
-            () if hopeless else split_examples(example_list, explainer.loaded, target, refuse)
-        ):
+        params = {request.name: request.params for request in usable or requests}
+
+        def refuse(number: int, error: WhenceError) -> None:
+            notes.record_failure(number, None, error)
+
+        chunks = split_examples(example_list, explainer.loaded, target, refuse)
+        for chunk in () if hopeless else chunks:
             chunk_examples = [example_list[number] for number in chunk.numbers]
             trials = explainer.trials(
                 [example.given for example in chunk_examples],
-                method=[request.name for request in usable or requests],
-                params={request.name: request.params for request in usable or requests},
+                method=list(params),
+                params=params,
                 target=chunk.target,
                 truncate=truncate,
                 remove=remove,
@@ -277,10 +238,6 @@ def evaluate(
             seconds=time.perf_counter() - started,
         )
     )
-
-
-def _record_refusal(notes: ScoreTables, number: int, error: WhenceError) -> None:
-    notes.record_failure(number, None, error)
 
 
 def _record_failure(

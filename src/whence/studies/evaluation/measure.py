@@ -20,19 +20,26 @@ from whence.core.errors import (
     NotFinite,
     UnknownMetric,
     WhenceError,
-    suggest_name,
 )
-from whence.core.params import resolve_parameters
-from whence.core.registry import Entry
+from whence.core.registry import Entry, resolve_entries
 from whence.data.eraser import flag_rationale
 from whence.data.example import Example
 from whence.data.tokens import EncodedInput
 from whence.explain.explainer import Explainer
-from whence.explain.explanation import Explanation
+from whence.explain.explanations import Explanations
 from whence.explain.request import MethodRequest
 from whence.explain.trials import MarkFunction
-from whence.metrics import Outcome, build_null_trial, build_untestable_outcome, metric
-from whence.metrics._trial import Trial, TrialStep
+from whence.metrics import (
+    Outcome,
+    Steps,
+    Trial,
+    build_null_trial,
+    build_untestable_outcome,
+    metric,
+    run_metric,
+)
+from whence.metrics._requests import run_together
+from whence.metrics._trial import TrialStep
 from whence.stats.intervals import Array
 
 
@@ -76,16 +83,24 @@ class MetricRequest:
 
     def run(self, trial: Trial) -> Outcome:
         """Run the metric on a trial; an error makes the outcome untestable."""
+        outcome: Outcome = run_together([self.ask(trial)])[0]
+        return outcome
+
+    def ask(self, trial: Trial) -> Steps[Outcome]:
+        """Run the metric as a generator of its requests; an error makes the outcome untestable."""
         try:
-            outcome: Outcome = self.entry.fn(trial, **self.params)
+            return (yield from run_metric(self.entry, trial, self.params))
         except WhenceError as error:
             return replace(build_untestable_outcome(trial, str(error)), error=error.code)
-        return outcome
 
     def nulls(self, trial: Trial, draws: int) -> list[Outcome]:
         """Return the outcomes of random explanations: one for all rows of the trial, or one for each."""
+        return run_together(map(self.ask, self.build_null_trials(trial, draws)))
+
+    def build_null_trials(self, trial: Trial, draws: int) -> list[Trial]:
+        """Return random explanations: one trial of them for all rows of the trial, or one for each."""
         rows = [0] if self.has_shared_null else range(len(trial.names))
-        return [self.run(build_null_trial(self.entry, trial, row, draws)) for row in rows]
+        return [build_null_trial(self.entry, trial, row, draws) for row in rows]
 
     def aggregate(self, parts: Array, names: Sequence[str]) -> float:
         """Aggregate the parts of some examples, (examples, parts), to one number."""
@@ -145,27 +160,20 @@ def resolve_metrics(
     else:
         if not isinstance(names, str | Sequence) or not all(isinstance(n, str) for n in names):
             raise UnknownMetric(f"metrics must be a name or a list of names. Got {names!r}.")
+        groups: dict[str, list[str]] = {}
+        for entry in metric:
+            if "group" in entry.facts:
+                groups.setdefault(entry.facts["group"], []).append(entry.name)
         name_list = [names] if isinstance(names, str) else names
         metric_names = list(
-            dict.fromkeys(member for name in name_list for member in _list_group(name) or [name])
+            dict.fromkeys(member for name in name_list for member in groups.get(name, [name]))
         )
     if not metric_names:
         raise UnknownMetric(f"No metric was asked for. Known: {', '.join(metric.names())}.")
-    entries = [metric.get(name) for name in metric_names]
-    own_params = _assign_parameters(entries, {} if params is None else params)
-    return [
-        MetricRequest(
-            entry,
-            resolve_parameters(
-                entry.name,
-                entry.parameters,
-                own_params[entry.name],
-                presets=entry.presets,
-                from_text=from_text,
-            ),
-        )
-        for entry in entries
-    ]
+    resolved = resolve_entries(
+        metric, metric_names, params, argument="metric_params", from_text=from_text
+    )
+    return [MetricRequest(entry, values) for entry, values in resolved]
 
 
 def describe_annotations(examples: Sequence[Example]) -> dict[str, bool]:
@@ -175,36 +183,6 @@ def describe_annotations(examples: Sequence[Example]) -> dict[str, bool]:
         "masks": any(example.mask is not None for example in examples),
         "pictures": any(example.is_image for example in examples),
     }
-
-
-def _list_group(name: str) -> list[str]:
-    return [entry.name for entry in metric if entry.facts.get("group") == name]
-
-
-def _assign_parameters(
-    entries: list[Entry], params: Mapping[str, Any]
-) -> dict[str, dict[str, Any]]:
-    """Assign parameters to metrics by {metric: {name: value}}, "metric.name", or a shared name."""
-    if not isinstance(params, Mapping) or not all(isinstance(key, str) for key in params):
-        raise BadParameter(f"metric_params must map names to values. Got {params!r}.")
-    own_params: dict[str, dict[str, Any]] = {entry.name: {} for entry in entries}
-    for key, value in params.items():
-        owner, _, name = key.partition(".")
-        if owner in own_params and isinstance(value, Mapping):
-            own_params[owner].update(value)
-        elif owner in own_params and name:
-            own_params[owner][name] = value
-        else:
-            takers = [e.name for e in entries if key in e.parameters]
-            if not takers:
-                known = sorted({name for entry in entries for name in entry.parameters})
-                raise BadParameter(
-                    f"None of the metrics has a parameter {key!r}. They have {', '.join(known) or 'none'}."
-                    f"{suggest_name(key, known)}"
-                )
-            for taker in takers:
-                own_params[taker][key] = value
-    return own_params
 
 
 OptionalFloats = tuple[float | None, ...]  # None: not testable
@@ -224,9 +202,13 @@ class MetricResult:
     null_parts: tuple[OptionalFloats, ...] | None = None
 
 
-def measure_trial(measure: MetricRequest, trial: Trial, draws: int) -> list[MetricResult]:
-    """Run a metric on all explanations of a trial, and on `draws` random ones."""
-    outcome, nulls = _run_with_null(measure, draws, trial)
+def measure_trial(measure: MetricRequest, draws: int, trial: Trial) -> Steps[list[MetricResult]]:
+    """Run a metric on all explanations of a trial, and on `draws` random ones, as a generator of its requests."""
+    outcome, nulls = (yield from measure.ask(trial)), None
+    if measure.constant is None and not np.isnan(outcome.values).all():
+        nulls = []
+        for null in measure.build_null_trials(trial, draws):
+            nulls.append((yield from measure.ask(null)))
     return [
         MetricResult(
             _none_if_nan(outcome.values[row]),
@@ -241,17 +223,7 @@ def measure_trial(measure: MetricRequest, trial: Trial, draws: int) -> list[Metr
 
 def build_trial_steps(measures: Sequence[MetricRequest], draws: int) -> list[TrialStep]:
     """Return one step per metric: run it on a trial, and on random explanations."""
-    return [partial(_run_with_null, measure, draws) for measure in measures]
-
-
-def _run_with_null(
-    measure: MetricRequest, draws: int, trial: Trial
-) -> tuple[Outcome, list[Outcome] | None]:
-    """Return a metric's outcome for the explanations and for random ones; None if not needed."""
-    outcome = measure.run(trial)
-    if measure.constant is not None or np.isnan(outcome.values).all():
-        return outcome, None
-    return outcome, measure.nulls(trial, draws)
+    return [partial(measure_trial, measure, draws) for measure in measures]
 
 
 def _find_null(measure: MetricRequest, nulls: list[Outcome] | None, row: int) -> float | None:
@@ -311,7 +283,7 @@ def try_method(
     Such a method would make every shared batch fail.
     """
     try:
-        result: Explanation | list[Explanation] = explainer.explain(
+        result = explainer.explain(
             text, method=request.name, params=request.params, target=target, truncate=truncate
         )
     except InputError as error:
@@ -324,7 +296,7 @@ def try_method(
             0,
         )  # an error of this example only, which may be too short to remove anything
     # A tagger returns one explanation per entity.
-    explanations = result if isinstance(result, list) else [result]
+    explanations = result.flatten() if isinstance(result, Explanations) else [result]
     return None, sum(explanation.passes.backward for explanation in explanations)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from whence.core.errors import WhenceError
-from whence.explain.batch_explainer import strip_method_name
+from whence.explain.examine import strip_method_name
 from whence.explain.explanation import Explanation
 from whence.metrics._trial import Trial, TrialStep
 from whence.stats.intervals import Array
@@ -17,7 +17,6 @@ from whence.studies.evaluation.measure import (
     MetricResult,
     OptionalFloats,
     build_trial_steps,
-    measure_trial,
 )
 
 
@@ -47,7 +46,7 @@ class ScoreTables:
         ] = {}  # warnings about inputs, with the indices of their examples
 
     def add(self, example: int, trial: Trial, explanations: Mapping[str, Explanation]) -> None:
-        """Run all metrics on one trial and record the results."""
+        """Record the results of all metrics on one trial, which was made for `steps`."""
         for _, message in trial.item.warnings:
             self.warned.setdefault(message, set()).add(example)
         for name, explanation in explanations.items():
@@ -59,10 +58,8 @@ class ScoreTables:
                 explanation.seconds,
                 explanation.source.dropped,
             )
-        for measure in self.measures:
-            for name, result in zip(
-                trial.names, measure_trial(measure, trial, self.draws), strict=True
-            ):
+        for measure, results in zip(self.measures, trial.results, strict=True):
+            for name, result in zip(trial.names, results, strict=True):
                 self.record_result(example, name, measure, result)
 
     @property

@@ -6,7 +6,7 @@ few examples, nothing is marked.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -80,12 +80,11 @@ class AgreementScores:
     def _rows(
         self, measure: MetricRequest, order: Sequence[int], seed: int
     ) -> list[dict[str, Any]]:
-        nothing = {"mean": None, "low": None, "high": None, "n": 0}
         columns, key = self._found[measure.name][order], ("evaluate", "agreement", seed)
         random = self._random[measure.name][order][:, None]
         nulls = bootstrap_columns(np.where(np.isnan(columns), np.nan, random), key)
         return [
-            {**(interval_to_dict(own) or nothing), "null": interval_to_dict(null)}
+            {**(interval_to_dict(own) or NO_INTERVAL), "null": interval_to_dict(null)}
             for own, null in zip(bootstrap_columns(columns, key), nulls, strict=True)
         ]
 
@@ -108,27 +107,26 @@ def compute_costs(
     notes: ScoreTables, place: int, order: Sequence[int], seed: int
 ) -> dict[str, Any]:
     """Return the number of examples a method explained, and its mean costs with intervals."""
-    seconds, forward, backward = (
-        table[order, place] for table in (notes.seconds, notes.forward, notes.backward)
-    )
-    known, timed = ~np.isnan(forward), ~np.isnan(seconds)
     key = ("evaluate", "cost", seed)
-    return {
-        "explained": int(known.sum()),
-        "seconds": _describe_cost(seconds[timed], _bootstrap_batch_times(seconds[timed], key)),
-        "forward": _describe_cost(forward[known], _bootstrap_counts(forward[known], key)),
-        "backward": _describe_cost(backward[known], _bootstrap_counts(backward[known], key)),
-    }
+    costs: dict[str, Any] = {}
+    for what in ("seconds", "forward", "backward"):
+        values = getattr(notes, what)[order, place]
+        values = values[~np.isnan(values)]
+        if not len(values):
+            costs[what] = None
+            continue
+        interval = (
+            _bootstrap_batch_times(values, key)
+            if what == "seconds"
+            else bootstrap(values, key, draws=_DRAWS)
+        )
+        ends = {"least": float(values.min()), "most": float(values.max())}
+        costs[what] = {**asdict(interval), **ends}
+    return {"explained": int((~np.isnan(notes.forward[:, place])).sum()), **costs}
 
 
-def _bootstrap_counts(values: Array, key: SeedKey) -> Interval | None:
-    return bootstrap(values, key, draws=_DRAWS) if len(values) else None
-
-
-def _bootstrap_batch_times(seconds: Array, key: SeedKey) -> Interval | None:
+def _bootstrap_batch_times(seconds: Array, key: SeedKey) -> Interval:
     """Bootstrap batches, not examples: the time of a batch is one observation."""
-    if not len(seconds):
-        return None
     _, first, examples = np.unique(seconds, return_index=True, return_counts=True)
     order = np.argsort(first)
     times, counts = seconds[np.sort(first)], examples[order].astype(np.float64)
@@ -145,19 +143,13 @@ def bootstrap_seconds_per_example(seconds: Array, counts: Array, key: SeedKey) -
     )
 
 
-def _describe_cost(values: Array, interval: Interval | None) -> dict[str, Any] | None:
-    cost = interval_to_dict(interval)
-    return cost and {**cost, "least": float(values.min()), "most": float(values.max())}
-
-
 LEVEL = 0.05  # a corrected p below this is significant
+NO_INTERVAL: Mapping[str, Any] = {"mean": None, "low": None, "high": None, "n": 0}
 
 
 def interval_to_dict(interval: Interval | None) -> dict[str, Any] | None:
     """Return an interval as a JSON object."""
-    if interval is None:
-        return None
-    return {"mean": interval.mean, "low": interval.low, "high": interval.high, "n": interval.n}
+    return None if interval is None else asdict(interval)
 
 
 @dataclass(frozen=True)
@@ -182,58 +174,46 @@ def compare_methods(
 
     `order` is a permutation of the examples that does not depend on their given order, so that random draws do not, either.
     """
-    name = measure.name
+    name, methods = measure.name, notes.methods
     values, nulls = notes.values[name][order], notes.nulls[name][order]
     known_nulls = np.where(np.isnan(values), np.nan, nulls)
-    gains = measure.sign * (values - known_nulls)
-    couples = list(combinations(range(len(notes.methods)), 2))
-    apart = [measure.sign * (values[:, a] - values[:, b]) for a, b in couples]
-    columns = np.column_stack([gains, *apart])
+    couples = list(combinations(range(len(methods)), 2))
+    apart = [values[:, a] - values[:, b] for a, b in couples]
+    columns = measure.sign * np.column_stack([values - known_nulls, *apart])
     key = ("evaluate", name, seed)
     # Holm multiplies the smallest p by the number of comparisons: more comparisons need more draws.
     draws = max(10_000, 100 * columns.shape[1])
-    p_values = correct_p_values(sign_flip_columns(columns, key, draws))
+    p_values = adjust_holm(sign_flip_columns(columns, key, draws))
     # Holm's procedure is monotone: the smallest possible p-values stay the smallest after correction.
     counts = (~np.isnan(columns)).sum(0)
-    least = correct_p_values([smallest_p_value(int(n)) if n else None for n in counts])
-    enough = [p is not None and p < LEVEL for p in least]
-    differences = bootstrap_columns(columns, key)
+    least = adjust_holm([smallest_p_value(int(n)) if n else None for n in counts])
+    differences = [
+        {"gain": interval_to_dict(gain), "p": p, "enough": best_p is not None and best_p < LEVEL}
+        for gain, p, best_p in zip(bootstrap_columns(columns, key), p_values, least, strict=True)
+    ]
     of_values = bootstrap_columns(values, key)
     of_nulls = bootstrap_columns(known_nulls, key)
     if measure.aggregates:
         of_values = _bootstrap_aggregate(notes.parts, notes, measure, values, order, key)
         if name in notes.null_parts:
             of_nulls = _bootstrap_aggregate(notes.null_parts, notes, measure, values, order, key)
-    cells = []
-    for place, method in enumerate(notes.methods):
-        own = of_values[place]
-        gain, p = differences[place], p_values[place]
-        cells.append(
-            {
-                "method": method,
-                "metric": name,
-                **(interval_to_dict(own) or {"mean": None, "low": None, "high": None, "n": 0}),
-                "null": interval_to_dict(of_nulls[place]),
-                "gain": interval_to_dict(gain),
-                "effect": _compute_effect(gains[:, place]),
-                "p": p,
-                "beats_random": _is_better_than_random(gain, p) if measure.aim == "beat" else None,
-                "enough": enough[place],
-                "best": False,
-                "why_not": notes.why_not[method, name].to_list(),
-            }
-        )
-    count = len(notes.methods)
-    pairs = [
+    cells = [
         {
+            "method": method,
             "metric": name,
-            "a": notes.methods[a],
-            "b": notes.methods[b],
-            "gain": interval_to_dict(differences[count + place]),
-            "p": p_values[count + place],
-            "enough": enough[count + place],
+            **(interval_to_dict(of_values[place]) or NO_INTERVAL),
+            "null": interval_to_dict(of_nulls[place]),
+            "effect": _compute_effect(columns[:, place]),
+            **differences[place],
+            "beats_random": _is_gain(differences[place]) if measure.aim == "beat" else None,
+            "best": False,
+            "why_not": notes.why_not[method, name].to_list(),
         }
-        for place, (a, b) in enumerate(couples)
+        for place, method in enumerate(methods)
+    ]
+    pairs = [
+        {"metric": name, "a": methods[a], "b": methods[b], **difference}
+        for (a, b), difference in zip(couples, differences[len(methods) :], strict=True)
     ]
     mark_best(cells, pairs)
     comparisons = sum(p is not None for p in p_values)
@@ -246,8 +226,10 @@ def compare_methods(
     )
 
 
-def _is_better_than_random(gain: Interval | None, p: float | None) -> bool:
-    return gain is not None and gain.mean > 0 and p is not None and p < LEVEL
+def _is_gain(difference: Mapping[str, Any]) -> bool:
+    """Return whether a difference is above zero by more than chance."""
+    gain, p = difference["gain"], difference["p"]
+    return gain is not None and gain["mean"] > 0 and p is not None and p < LEVEL
 
 
 def _find_shared_null(
@@ -261,15 +243,6 @@ def _find_shared_null(
         return max(known, key=lambda interval: interval.n, default=None)
     # The null of an example is the same in every method that has one.
     return bootstrap_columns(np.fmax.reduce(nulls, axis=1)[:, None], key)[0]
-
-
-def correct_p_values(p_values: Sequence[float | None]) -> list[float | None]:
-    """Correct p-values by Holm's procedure; unknown ones stay unknown and do not count."""
-    known = [place for place, p in enumerate(p_values) if p is not None]
-    corrected_p: list[float | None] = [None] * len(p_values)
-    for place, p in zip(known, adjust_holm([p for p in p_values if p is not None]), strict=True):
-        corrected_p[place] = p
-    return corrected_p
 
 
 def _compute_effect(gains: Array) -> float | None:
@@ -331,3 +304,10 @@ def mark_best(cells: Sequence[dict[str, Any]], pairs: Sequence[Mapping[str, Any]
                 beaten.add(row["b"] if row["gain"]["mean"] > 0 else row["a"])
     for cell in cells:
         cell["best"] = cell["method"] in compared - beaten
+
+
+def describe_too_few(n: int, methods: int, needed: int) -> str:
+    """Describe that `n` examples cannot show any difference, and how many could."""
+    examples = "n=1 example is" if n == 1 else f"n={n} examples are"
+    compared = "1 method" if methods == 1 else f"{methods} methods"
+    return f"{examples} too few: with {compared} compared, differences can only show from n={needed} on."

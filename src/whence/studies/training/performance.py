@@ -1,18 +1,20 @@
 """Performance of a classifier: accuracy, F1, ROC-AUC and the confusion matrix."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from whence.data.batches import BatchRules, collate
+from whence.data.batches import Batch, BatchRules, collate
 from whence.data.tokens import EncodedInput
 from whence.stats.rank import rank_rows
 from whence.tracing.forward import open_plain_forward
 from whence.tracing.out_of_memory import build_retry_batches
+
+Labels = NDArray[np.int64]
 
 _CELLS = 16384  # tokens per batch: enough for speed, few enough for the memory of long texts
 
@@ -55,9 +57,17 @@ def measure_performance(
 
 
 def predict_logits(
-    model: Any, items: Sequence[EncodedInput], *, pad_id: int | None, batch_size: int = 64
+    model: Any,
+    items: Sequence[EncodedInput],
+    *,
+    pad_id: int | None,
+    batch_size: int = 64,
+    prepare: Callable[[Batch, Sequence[int]], None] | None = None,
 ) -> np.ndarray[Any, Any]:
-    """Return the model's logits for all items, (items, labels) in float64; its state is restored."""
+    """Return the model's logits for all items, (items, labels) in float64; its state is restored.
+
+    `prepare` is called with each batch, and the numbers of its items, before the model is run.
+    """
     device = next(model.parameters()).device
     by_number: dict[int, Any] = {}
     with open_plain_forward(model) as logits:
@@ -65,6 +75,8 @@ def predict_logits(
         for numbers in work:
             with work.retry_halved(numbers):
                 batch = collate([items[i] for i in numbers], pad_id=pad_id, device=device)
+                if prepare is not None:
+                    prepare(batch, numbers)
                 values = logits(batch).to("cpu", torch.float64).numpy()
                 by_number.update(zip(numbers, values, strict=True))
     return np.stack([by_number[i] for i in range(len(items))])
@@ -74,18 +86,29 @@ def compute_performance(logits: ArrayLike, truth: Sequence[int]) -> Performance:
     """Compare logits, (n, labels), with the true labels. A tie between labels goes to the first."""
     scores, true = np.asarray(logits, dtype=np.float64), np.asarray(truth, dtype=np.int64)
     n, labels = scores.shape
-    confusion = np.zeros((labels, labels), dtype=np.int64)
-    np.add.at(confusion, (true, scores.argmax(1)), 1)
-    hits = confusion.diagonal()
-    total = confusion.sum(0) + confusion.sum(1)  # true plus predicted examples of each label
-    f1_scores = 2 * hits / np.maximum(total, 1)
+    (confusion,) = count_confusion(true, scores.argmax(1)[:, None], labels)
     return Performance(
-        accuracy=float(hits.sum() / n),
-        f1=float(f1_scores[1] if labels == 2 else f1_scores[total > 0].mean()),
+        accuracy=float(confusion.trace() / n),
+        f1=float(compute_f1(confusion, 1 if labels == 2 else None)),
         roc_auc=roc_auc(scores[:, 1] - scores[:, 0], true) if labels == 2 else None,
         n=n,
-        confusion=tuple(tuple(int(count) for count in row) for row in confusion),
+        confusion=tuple(map(tuple, confusion.tolist())),
     )
+
+
+def count_confusion(truth: Labels, predicted: Labels, labels: int) -> Labels:
+    """Return how often each label, (n,), was predicted as each, (n, draws): (draws, labels, labels)."""
+    draws = predicted.shape[1]
+    cells = truth[:, None] * labels + predicted + labels**2 * np.arange(draws)
+    counts = np.bincount(cells.ravel(), minlength=draws * labels**2)
+    return counts.reshape(draws, labels, labels)
+
+
+def compute_f1(confusion: Labels, label: int | None = None) -> Any:
+    """Return the F1 of one label, or the mean over the labels that occur, for (..., labels, labels)."""
+    total = confusion.sum(-2) + confusion.sum(-1)  # predicted plus true examples of each label
+    scores = 2 * confusion.diagonal(axis1=-2, axis2=-1) / np.maximum(total, 1)
+    return scores.sum(-1) / (total > 0).sum(-1) if label is None else scores[..., label]
 
 
 def roc_auc(scores: ArrayLike, truth: ArrayLike) -> float | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from math import isfinite
+from math import ceil, isfinite
 from typing import Any
 
 from whence.core.errors import BadParameter
@@ -39,6 +39,11 @@ class Recipe:
         if not good or value < least:
             what = "a whole number" if whole else "a number"
             raise BadParameter(f"{name} must be {what}, at least {least:g}. Got {value!r}.")
+
+    def count_epochs(self, examples: int, least: int) -> int:
+        """Return the epochs that take at least so many steps: small data get more than the recipe has."""
+        steps = max(1, ceil(examples / self.batch_size))
+        return max(self.epochs, ceil(least / steps))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as a JSON object."""

@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from whence.core.params import Range
 from whence.core.seed import build_generator
@@ -15,13 +14,11 @@ from whence.studies.audit.finding_summary import (
     Plot,
     build_histogram,
     build_violin,
+    describe_too_short,
     group_by_class,
     summarise,
 )
-from whence.studies.audit.retrain import describe_too_short
-from whence.studies.audit.subject import AuditSubject
-
-Numbers = NDArray[np.float64]
+from whence.studies.audit.subject import AuditSubject, Numbers
 
 THRESHOLD = 0.4
 _EXAMPLES = 6  # examples in the plot, from the smallest divergence to the largest
@@ -81,7 +78,7 @@ def adversarial(
     by_site = [
         np.array([result.largest_divergence(epsilon) for result in site]) for site in results
     ]
-    values, largest = by_site[0], np.array([weights.max() for weights in subject.attention()])
+    values = by_site[0]
     alone = np.array([not result.find_feasible(epsilon).any() for result in results[0]])
     reach = _compute_reach(results[0])
     return Finding(
@@ -113,7 +110,6 @@ def adversarial(
                 "How far attention can go, by its largest weight",
                 "largest JSD",
                 values,
-                largest,
             ),
             _build_example_plot(subject, results[0], values, epsilon),
         ],
@@ -126,31 +122,28 @@ def _compute_reach(results: list[AdversarialResult]) -> Numbers:
 
     The divergence is convex, so that the maximum is at a corner of the simplex: all weight on the token with the least.
     """
-    reach = []
-    for result in results:
-        own, shares = (
-            result.first_site_distributions.own,
-            torch.from_numpy(result.first_site_distributions.shares),
-        )
-        corner = np.eye(own.shape[-1])[own.argmin(-1)]
-        apart = jsd(torch.from_numpy(own), torch.from_numpy(corner))
-        reach.append(float(average_reads(apart[None, None], shares[None])))
-    return np.array(reach)
+    owns = [result.first_site_distributions.own for result in results]
+    return _measure_divergences(results, [np.eye(own.shape[-1])[own.argmin(-1)] for own in owns])
 
 
 def _compute_random_divergence(subject: AuditSubject, results: list[AdversarialResult]) -> Numbers:
     """Return the divergence of random attention from each example's own, whatever it predicts."""
-    divergences = []
-    for number, result in enumerate(results):
-        own, shares = (
-            result.first_site_distributions.own,
-            torch.from_numpy(result.first_site_distributions.shares),
-        )
-        draw = build_generator("random distance", subject.seed, subject.items[number].key)
-        other = draw.dirichlet(np.ones(own.shape[-1]), size=own.shape[:-1])
-        apart = jsd(torch.from_numpy(own), torch.from_numpy(other))
-        divergences.append(float(average_reads(apart[None, None], shares[None])))
-    return np.array(divergences)
+    others = []
+    for item, result in zip(subject.items, results, strict=True):
+        own = result.first_site_distributions.own
+        draw = build_generator("random distance", subject.seed, item.key)
+        others.append(draw.dirichlet(np.ones(own.shape[-1]), size=own.shape[:-1]))
+    return _measure_divergences(results, others)
+
+
+def _measure_divergences(results: list[AdversarialResult], others: list[Numbers]) -> Numbers:
+    """Return the divergence of other attention from each example's own."""
+    apart = []
+    for result, other in zip(results, others, strict=True):
+        own, shares = result.first_site_distributions.own, result.first_site_distributions.shares
+        far = jsd(torch.from_numpy(own), torch.from_numpy(other))
+        apart.append(float(average_reads(far[None, None], torch.from_numpy(shares)[None])))
+    return np.array(apart)
 
 
 def _compute_prediction_shift(results: list[AdversarialResult], epsilon: float) -> Numbers:

@@ -4,7 +4,6 @@ from itertools import combinations
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whence.core.params import Range
 from whence.data.removal import Removal, count_passes_per_removal
@@ -17,19 +16,17 @@ from whence.studies.audit.finding_summary import (
     build_histogram,
     build_matrix,
     group_by_class,
+    list_known,
     summarise,
 )
-from whence.studies.audit.subject import AuditSubject
+from whence.studies.audit.subject import AuditSubject, Numbers
 
-Numbers = NDArray[np.float64]
 Scores = dict[str, list[Numbers]]
-Pair = tuple[str, str]
 
 ATTENTION = "attention"
 SIGNIFICANCE_LEVEL = 0.05
 # If the other measures agree with each other no better than this, they are no reference.
 MIN_AGREEMENT = 0.2
-_MEASURES = {"kendall": kendall, "pearson": pearson, "spearman": spearman}
 
 
 @experiment(
@@ -72,15 +69,20 @@ def correlation(
         "integrated_gradients": importance.integrated_gradients(subject, steps=steps),
     }
     scores = {ATTENTION: subject.attention(), **others}
-    pairs = list(combinations(scores, 2))
-    taus = {pair: _correlate_examples(kendall, scores, pair) for pair in pairs}
-    among = _average_columns([taus[pair] for pair in combinations(others, 2)])
-    effects = _average_columns([taus[ATTENTION, name] for name in others]) - among
-    by_site = {}
-    for site in subject.sites[1:]:
-        here = {ATTENTION: subject.attention(site), **others}
-        own = [_correlate_examples(kendall, here, (ATTENTION, name)) for name in others]
-        by_site[site.name] = _average_columns(own) - among
+    taus = {
+        (one, other): _correlate(kendall, scores[one], scores[other])
+        for one, other in combinations(scores, 2)
+    }
+    # NaN where any of the three is constant.
+    among: Numbers = np.mean([taus[pair] for pair in combinations(others, 2)], axis=0)
+    effects, *by_site = (
+        np.mean(
+            [_correlate(kendall, subject.attention(site), other) for other in others.values()],
+            axis=0,
+        )
+        - among
+        for site in subject.sites
+    )
     yardstick = summarise(among, "yardstick", subject.seed)
     by_head = {
         name: _correlate_heads(subject, others[name]) for name in ("gradient", "leave_one_out")
@@ -88,11 +90,11 @@ def correlation(
     unknown = int(np.isnan(effects).sum())
     return Finding(
         effects,
-        by_site=by_site,
+        by_site={site.name: rest for site, rest in zip(subject.sites[1:], by_site, strict=True)},
         by_class=group_by_class(subject, effects),
         chance=None if yardstick["mean"] is None else -yardstick["mean"],
         detail={
-            "pairs": [_summarise_pair(subject, scores, pair, taus[pair]) for pair in pairs],
+            "pairs": [_summarise_pair(subject, scores, *pair, taus[pair]) for pair in taus],
             "others_among_themselves": yardstick,
             "heads": {name: _describe_heads(values) for name, values in by_head.items()},
         },
@@ -102,37 +104,34 @@ def correlation(
     )
 
 
-def _correlate_examples(measure: Any, scores: Scores, pair: Pair) -> Numbers:
+def _correlate(measure: Any, scores: list[Numbers], others: list[Numbers]) -> Numbers:
     """Return the correlation of two measures for each example; NaN if one of them is constant."""
-    both = zip(scores[pair[0]], scores[pair[1]], strict=True)
-    return np.array([measure(one, other)[0] for one, other in both])
-
-
-def _average_columns(columns: list[Numbers]) -> Numbers:
-    """Return the mean over columns for each example; NaN if any column is NaN."""
-    return np.asarray(np.mean(columns, axis=0))
+    return np.array([measure(one, other)[0] for one, other in zip(scores, others, strict=True)])
 
 
 def _summarise_pair(
-    subject: AuditSubject, scores: Scores, pair: Pair, taus: Numbers
+    subject: AuditSubject, scores: Scores, one: str, other: str, taus: Numbers
 ) -> dict[str, Any]:
     """Return the correlation statistics of two measures, over all examples and by predicted class."""
-    p = _correlate_examples(kendall_p_value, scores, pair)
-    summary: dict[str, Any] = {
-        "one": pair[0],
-        "other": pair[1],
-        **_summarise_taus(subject, taus, p, *pair),
+    p = _correlate(kendall_p_value, scores[one], scores[other])
+    others = {
+        measure.__name__: summarise(
+            _correlate(measure, scores[one], scores[other]),
+            *(measure.__name__, one, other, subject.seed),
+        )
+        for measure in (pearson, spearman)
     }
-    for name in ("pearson", "spearman"):
-        values = _correlate_examples(_MEASURES[name], scores, pair)
-        summary[name] = summarise(values, name, *pair, subject.seed)
-    classes = group_by_class(subject, taus)
     levels = group_by_class(subject, p)
-    summary["by_class"] = [
-        {"class": name, **_summarise_taus(subject, values, levels[name], *pair, name)}
-        for name, values in classes.items()
-    ]
-    return summary
+    return {
+        "one": one,
+        "other": other,
+        **_summarise_taus(subject, taus, p, one, other),
+        **others,
+        "by_class": [
+            {"class": name, **_summarise_taus(subject, values, levels[name], one, other, name)}
+            for name, values in group_by_class(subject, taus).items()
+        ],
+    }
 
 
 def _summarise_taus(subject: AuditSubject, taus: Numbers, p: Numbers, *key: str) -> dict[str, Any]:
@@ -155,21 +154,20 @@ def _correlate_heads(subject: AuditSubject, others: list[Numbers]) -> Numbers:
 
 def _describe_heads(values: Numbers) -> dict[str, Any]:
     """Return the tau of every head, with the best and the worst head."""
-    cells = [[float(tau) if np.isfinite(tau) else None for tau in row] for row in values]
     if not np.isfinite(values).any():
-        return {"tau": cells, "best": None, "worst": None}
+        return {"tau": list_known(values), "best": None, "worst": None}
     places = {"best": np.nanargmax(values), "worst": np.nanargmin(values)}
     named = {}
     for name, place in places.items():
         layer, head = np.unravel_index(place, values.shape)
         named[name] = {"layer": int(layer), "head": int(head), "tau": float(values[layer, head])}
-    return {"tau": cells, **named}
+    return {"tau": list_known(values), **named}
 
 
 def _build_plots(
     subject: AuditSubject,
     names: list[str],
-    taus: dict[Pair, Numbers],
+    taus: dict[tuple[str, str], Numbers],
     by_head: dict[str, Numbers],
 ) -> list[Plot]:
     plots = [

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from whence.core.params import Range
 from whence.studies.audit.adversary import AdversarialResult, SearchOptions, find_adversaries
@@ -19,24 +18,21 @@ from whence.studies.audit.attention_variants import (
     normalise_movable,
     permute_weights,
     replay_permutations,
-    tvd,
 )
 from whence.studies.audit.audit import AuditCostEstimate
 from whence.studies.audit.experiments import Finding, experiment
 from whence.studies.audit.finding_summary import (
-    Plot,
     build_histogram,
     build_violin,
     group_by_class,
     summarise,
 )
-from whence.studies.audit.subject import AuditSubject
-
-Numbers = NDArray[np.float64]
+from whence.studies.audit.subject import AuditSubject, Numbers, ReplayBatch
 
 THRESHOLD = 0.2
 # Smaller divergences count as equal; rounding of float32 weights, squared, is far below.
 SAME_DIVERGENCE = 1e-9
+_TITLE = "How different attention with the same prediction is"
 
 
 def _count_calls(plan: AuditCostEstimate, params: Mapping[str, Any]) -> float:
@@ -94,7 +90,6 @@ def diversity(
         np.array(column, dtype=np.float64) for column in zip(*figures, strict=True)
     )
     nats, shares = _compute_entropies(results)
-    largest = np.array([weights.max() for weights in subject.attention()])
     return Finding(
         values,
         by_class=group_by_class(subject, values),
@@ -106,8 +101,22 @@ def diversity(
             "only_the_original": float((counts == 1).mean()),
         },
         plots=[
-            *_build_histograms(subject, values, shares),
-            _build_weight_violin(subject, values, largest),
+            build_histogram(
+                _TITLE,
+                "mean JSD of pairs",
+                group_by_class(subject, values),
+                low=0,
+                high=0.7,
+                threshold=THRESHOLD,
+            ),
+            build_histogram(
+                "How spread out attention is",
+                "entropy, as a share of the most",
+                group_by_class(subject, shares),
+                low=0,
+                high=1,
+            ),
+            build_violin(subject, f"{_TITLE}, by the largest weight", "mean JSD of pairs", values),
         ],
     )
 
@@ -117,17 +126,16 @@ def _find_feasible_permutations(subject: AuditSubject, count: int, epsilon: floa
 
     Each is (permutations, channels, reads, movable).
     """
-    permutations: list[Numbers] = [np.empty(0)] * len(subject)
-    for replayed in subject.build_replays(copies=COPIES):
-        with torch.no_grad():
-            drawn, answers = replay_permutations(subject, replayed, count)
-            moved = tvd(answers, replayed.base[:, None], subject.loaded.task)
-            own = normalise_movable(replayed.own, replayed.movable)
-        for row, number in enumerate(replayed.numbers):
+
+    def find(replayed: ReplayBatch) -> list[Numbers]:
+        drawn, moved = replay_permutations(subject, replayed, count)
+        own, permutations = normalise_movable(replayed.own, replayed.movable), []
+        for row, (real, free) in enumerate(zip(replayed.shares > 0, replayed.movable, strict=True)):
             weights = permute_weights(own[row, None], drawn[row, None, moved[row] <= epsilon])[0]
-            real, free = replayed.shares[row] > 0, replayed.movable[row]
-            permutations[number] = weights[:, :, real][..., free].double().cpu().numpy()
-        subject.tick(len(replayed) * (COPIES + count * subject.replay))
+            permutations.append(weights[:, :, real][..., free].double().cpu().numpy())
+        return permutations
+
+    (permutations,) = subject.map_replays(subject.sites[:1], COPIES, find, count)
     return permutations
 
 
@@ -162,39 +170,8 @@ def _compute_entropies(results: list[AdversarialResult]) -> tuple[Numbers, Numbe
     """
     nats, shares = [], []
     for result in results:
-        own: Tensor = torch.from_numpy(result.first_site_distributions.own)
-        value = float(
-            average_reads(
-                entropy(own)[None, None],
-                torch.from_numpy(result.first_site_distributions.shares)[None],
-            )
-        )
-        nats.append(value)
-        tokens = own.shape[-1]
-        shares.append(value / np.log(tokens) if tokens > 1 else np.nan)
+        own, reads = result.first_site_distributions.own, result.first_site_distributions.shares
+        by_read = entropy(torch.from_numpy(own))[None, None]
+        nats.append(float(average_reads(by_read, torch.from_numpy(reads)[None])))
+        shares.append(nats[-1] / np.log(own.shape[-1]) if own.shape[-1] > 1 else np.nan)
     return np.array(nats), np.array(shares)
-
-
-def _build_histograms(subject: AuditSubject, values: Numbers, shares: Numbers) -> list[Plot]:
-    return [
-        build_histogram(
-            "How different attention with the same prediction is",
-            "mean JSD of pairs",
-            group_by_class(subject, values),
-            low=0,
-            high=0.7,
-            threshold=THRESHOLD,
-        ),
-        build_histogram(
-            "How spread out attention is",
-            "entropy, as a share of the most",
-            group_by_class(subject, shares),
-            low=0,
-            high=1,
-        ),
-    ]
-
-
-def _build_weight_violin(subject: AuditSubject, values: Numbers, largest: Numbers) -> Plot:
-    title = "How different attention with the same prediction is, by the largest weight"
-    return build_violin(subject, title, "mean JSD of pairs", values, largest)

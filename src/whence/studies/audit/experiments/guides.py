@@ -1,39 +1,194 @@
-"""Experiment: context-free models guided by the model's, uniform or adversarial attention (Wiegreffe & Pinter)."""
+"""Experiment: context-free models guided by the model's, uniform or adversarial attention (Wiegreffe & Pinter).
 
-from collections.abc import Mapping
-from math import ceil
+Guided models (their section 4) have no context: each token has its own state tanh(W e + b), the prediction is
+read from the weighted mean of the states, and only the weights differ: uniform, learnt with the rest, or those
+of another model, given for every example.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor, nn
 
 from whence.core.params import Range
+from whence.core.types import InputText
+from whence.data.batches import Batch
+from whence.data.tokens import EncodedInput
+from whence.models.rnn import AttentionKind, AttentiveConfig, initialise_model
 from whence.studies.audit.audit import AuditCostEstimate
 from whence.studies.audit.experiments import Finding, experiment
-from whence.studies.audit.finding_summary import Plot, group_by_class, summarise
-from whence.studies.audit.retrain import (
-    MIN_GUIDED_STEPS,
-    RNN_PASS_COST,
-    TRANSFORMER_PASS_COST,
-    AttentionGuide,
-    ContextFreeTrainer,
-    count_training_passes,
+from whence.studies.audit.finding_summary import (
+    build_bars,
+    group_by_class,
+    summarise,
     summarise_performance,
 )
-from whence.studies.audit.subject import AuditSubject
+from whence.studies.audit.retrain import TRAINING_PASS, Retrainer, count_training_passes
+from whence.studies.audit.subject import AuditSubject, Labels, Numbers
+from whence.studies.training.fit import build_cross_entropy, fit
+from whence.studies.training.performance import LabelledInput, predict_logits
+from whence.studies.training.recipe import Recipe, choose_recipe
 
-Labels = NDArray[np.int64]
-Arm = Literal["uniform", "tanh"] | AttentionGuide
+# The initial word vectors: the audited model's, scaled to a standard deviation of 1, or random. With random vectors,
+# words that are in no training example are unknown.
+VectorSource = Literal["model", "drawn"]
 
-_BATCH_SIZE = 32  # that of the default recipe
-_ARMS = 4
+# The cost of a pass of a context-free model, in passes of the audited RNN or Transformer.
+_RNN_PASS_COST, _TRANSFORMER_PASS_COST = 0.25, 0.05
+# A context-free model starts from random weights: with fewer steps it learns nothing.
+_MIN_STEPS = 300
+_MIN_STD = 1e-12  # equal vectors have a standard deviation of 0
+# 2 and 3 are special tokens, which these models lack.
+_PAD_ID, _UNKNOWN_ID, _FIRST_WORD_ID = 0, 1, 4
+_ARMS = {
+    "uniform": "uniform",
+    "learned": "learned with it",
+    "guide": "the model's attention",
+    "adversary": "the adversary's",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionGuide:
+    """Attention weights over the content of every training example and every audited example."""
+
+    train: Sequence[Numbers]
+    test: Sequence[Numbers]
+
+
+class _FixedScores(nn.Module):
+    """Attention scores whose softmax is the weights given for the batch."""
+
+    weights: Tensor
+
+    def forward(self, states: Tensor, query: Tensor | None) -> Tensor:
+        """Return the score of each state, (batch, tokens)."""
+        return self.weights.to(states).clamp(min=torch.finfo(states.dtype).tiny).log()
+
+    def set_weights(self, weights: Sequence[Numbers], batch: Batch, numbers: Sequence[int]) -> None:
+        """Set the attention weights of a batch of examples, given those of all by their numbers."""
+        padded = np.zeros(tuple(batch.real.shape))
+        for row, number in enumerate(numbers):
+            padded[row, : len(weights[number])] = weights[number]
+        self.weights = torch.from_numpy(padded).to(batch.device)
+
+
+class ContextFreeTrainer:
+    """A trainer of context-free models, which predict the audited examples afterwards."""
+
+    def __init__(
+        self, subject: AuditSubject, workshop: Retrainer, vectors: VectorSource = "model"
+    ) -> None:
+        self._loaded = subject.loaded
+        self._is_rnn = workshop.is_rnn
+        self._query = bool(getattr(subject.loaded.model.config, "query", False))
+        train = self._list_words(workshop.build_training_subject(subject))
+        test = self._list_words(subject)
+        read = train + test if vectors == "model" else train
+        known = sorted({word for words, _ in read for word in words})
+        self._words = {word: _FIRST_WORD_ID + number for number, word in enumerate(known)}
+        self._vectors = self._standardise_vectors(known) if vectors == "model" else None
+        self._rows = [
+            LabelledInput(self._renumber_words(*words), row.label)
+            for words, row in zip(train, workshop.rows, strict=True)
+        ]
+        self._items = [self._renumber_words(*words) for words in test]
+        recipe = choose_recipe(query=self._query, labels=len(subject.loaded.labels))
+        recipe = workshop.recipe if workshop.is_rnn else recipe
+        self._recipe = replace(recipe, epochs=recipe.count_epochs(len(self._rows), _MIN_STEPS))
+
+    def train_and_predict(
+        self,
+        seed: int,
+        attention: Literal["uniform", "tanh"] | AttentionGuide,
+        tick: Callable[[float], None],
+    ) -> Labels:
+        """Train a context-free model and return its predicted labels.
+
+        A seed gives all kinds of attention the same initial weights.
+        """
+        guide = attention if isinstance(attention, AttentionGuide) else None
+        kind = "uniform" if isinstance(attention, AttentionGuide) else attention
+        config = self._build_config(kind)
+        model = initialise_model(config, seed, self._vectors).to(self._loaded.device)
+        recipe = replace(self._recipe, seed=seed)
+        cross_entropy = build_cross_entropy(self._rows, config.num_labels, recipe)
+        scores = _FixedScores()
+        if guide is not None:
+            model.attention.scores = scores
+
+        def loss(model: Any, batch: Batch, truth: Tensor, numbers: Sequence[int]) -> Tensor:
+            if guide is not None:
+                scores.set_weights(guide.train, batch, numbers)
+            return cross_entropy(model, batch, truth, numbers)
+
+        fit(model, self._rows, recipe, pad_id=_PAD_ID, loss=loss)
+        passes = _RNN_PASS_COST if self._is_rnn else _TRANSFORMER_PASS_COST
+        tick(passes * TRAINING_PASS * len(self._rows) * recipe.epochs)
+        prepare = None if guide is None else partial(scores.set_weights, guide.test)
+        logits = predict_logits(model, self._items, pad_id=_PAD_ID, prepare=prepare)
+        predicted: Labels = logits.argmax(1)
+        return predicted
+
+    def _build_config(self, attention: AttentionKind) -> AttentiveConfig:
+        own = self._loaded.model.config
+        sizes = {}
+        if self._is_rnn:
+            sizes = {"embedding_size": own.embedding_size, "hidden_size": own.hidden_size}
+        if self._vectors is not None:
+            sizes["embedding_size"] = self._vectors.shape[1]
+        possible = bool(getattr(own, "answers_in_passage", False))
+        answers = [self._words.get(answer, -1) for answer in own.answer_ids] if possible else []
+        return AttentiveConfig(
+            vocab_size=_FIRST_WORD_ID + len(self._words),
+            encoder="average",
+            attention=attention,
+            query=self._query,
+            num_labels=own.num_labels,
+            answers_in_passage=possible,
+            answer_ids=answers,
+            **sizes,
+        )
+
+    def _standardise_vectors(self, known: Sequence[int]) -> Numbers:
+        """Return the audited model's word vectors, standardised; reserved ids get their mean."""
+        table = self._loaded.model.get_input_embeddings().weight
+        own = table.detach().double().cpu().numpy()[list(known)]
+        own = (own - own.mean()) / max(float(own.std()), _MIN_STD)
+        return np.concatenate([np.tile(own.mean(0), (_FIRST_WORD_ID, 1)), own])
+
+    def _list_words(self, subject: AuditSubject) -> list[tuple[list[int], int]]:
+        """Return the ids that a model without context reads of each example, and how many are no query.
+
+        They are the content, then the query if there is one.
+        """
+        words = []
+        for item, content in zip(subject.items, subject.content, strict=True):
+            places = content.tolist()
+            if self._query:
+                second = (p for p, t in enumerate(item.tokens) if t.segment == 1 and not t.special)
+                places += second
+            words.append(([item.ids[place] for place in places], len(content)))
+        return words
+
+    def _renumber_words(self, words: Sequence[int], content: int) -> EncodedInput:
+        """Number the words consecutively, without special tokens."""
+        ids = tuple(self._words.get(word, _UNKNOWN_ID) for word in words)
+        features = {"input_ids": ids, "attention_mask": (1,) * len(ids)}
+        if self._query:
+            features["token_type_ids"] = (0,) * content + (1,) * (len(ids) - content)
+        return EncodedInput(features, (), (), InputText(None))
 
 
 def _count_calls(plan: AuditCostEstimate, params: Mapping[str, Any]) -> float:
     """Return the estimated forward passes: one per training example, and those of small models."""
-    share = RNN_PASS_COST if plan.layers == 1 else TRANSFORMER_PASS_COST
-    epochs = max(8, ceil(MIN_GUIDED_STEPS / max(1, ceil(plan.train / _BATCH_SIZE))))
-    trained = count_training_passes(plan.train, 1) * epochs * params["runs"] * _ARMS
+    share = _RNN_PASS_COST if plan.layers == 1 else _TRANSFORMER_PASS_COST
+    epochs = Recipe().count_epochs(plan.train, _MIN_STEPS)
+    trained = count_training_passes(plan.train, 1) * epochs * params["runs"] * len(_ARMS)
     return float(plan.train + share * trained)
 
 
@@ -56,7 +211,7 @@ def guides(
     subject: AuditSubject,
     *,
     runs: Annotated[int, Range(1, 100)] = 3,
-    vectors: Literal["model", "drawn"] = "model",
+    vectors: VectorSource = "model",
 ) -> Finding:
     """Train a model without context whose attention is fixed to uniform, to the model's, or to the adversary's.
 
@@ -69,7 +224,7 @@ def guides(
     assert workshop is not None and truth is not None, "not run without labels and a workshop"
     training = workshop.build_training_subject(subject)
     guided = ContextFreeTrainer(subject, workshop, vectors)
-    arms: dict[str, Arm] = {
+    arms: dict[str, Literal["uniform", "tanh"] | AttentionGuide] = {
         "uniform": "uniform",
         "learned": "tanh",
         "guide": AttentionGuide(training.attention(), subject.attention()),
@@ -105,7 +260,13 @@ def guides(
         by_class=group_by_class(subject, values),
         chance=0.0,
         detail=detail,
-        plots=[_build_bars(detail)],
+        plots=[
+            build_bars(
+                "A model without context, told where to look",
+                "accuracy",
+                [(_ARMS[name], arm["accuracy"]) for name, arm in detail.items()],
+            )
+        ],
         notes=["The interval is over examples; the accuracies are means over the runs."],
         undecided=_explain_undecided(detail, truth),
     )
@@ -129,24 +290,3 @@ def _explain_undecided(detail: dict[str, Any], truth: Labels) -> str | None:
         f"No model without context does better than always saying the commonest label ({commonest:.2f}), wherever it "
         "looks: guides cannot be told apart. Give more training examples."
     )
-
-
-def _build_bars(detail: dict[str, Any]) -> Plot:
-    names = {
-        "uniform": "uniform",
-        "learned": "learned with it",
-        "guide": "the model's attention",
-        "adversary": "the adversary's",
-    }
-    bars = []
-    for name, arm in detail.items():
-        low, high = arm["accuracy"]["interval"] or (None, None)
-        value = arm["accuracy"]["mean"]
-        bars.append({"name": names[name], "value": value, "low": low, "high": high})
-    return {
-        "kind": "bars",
-        "title": "A model without context, told where to look",
-        "y": "accuracy",
-        "bars": bars,
-        "threshold": None,
-    }

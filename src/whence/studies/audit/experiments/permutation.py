@@ -3,13 +3,12 @@
 from typing import Annotated
 
 import numpy as np
-import torch
 
 from whence.core.params import Range
-from whence.studies.audit.attention_variants import COPIES, replay_permutations, tvd
+from whence.studies.audit.attention_variants import COPIES, replay_permutations
 from whence.studies.audit.experiments import Finding, experiment
 from whence.studies.audit.finding_summary import build_violin, group_by_class, summarise
-from whence.studies.audit.subject import AuditSubject
+from whence.studies.audit.subject import AuditSubject, Numbers, ReplayBatch
 
 
 @experiment(
@@ -38,24 +37,20 @@ def permutation(
     One permutation is for all heads that a site has. The threshold is a tenth of what a prediction can move by: less
     than that seldom turns one.
     """
-    task = subject.loaded.task
-    medians = {site.name: np.full(len(subject), np.nan) for site in subject.sites}
-    for replayed in subject.build_replays(subject.sites, copies=COPIES):
-        with torch.no_grad():
-            _, answers = replay_permutations(subject, replayed, permutations)
-            moved = tvd(answers, replayed.base[:, None], task).double().cpu().numpy()
-        for number, site, row in zip(replayed.numbers, replayed.sites, moved, strict=True):
-            medians[site.name][number] = np.median(row)
-        subject.tick(len(replayed) * (COPIES + permutations * subject.replay))
-    first, *others = subject.sites
-    values = medians[first.name]
-    largest = np.array([weights.max() for weights in subject.attention()])
+
+    def measure(replayed: ReplayBatch) -> Numbers:
+        _, moved = replay_permutations(subject, replayed, permutations)
+        medians: Numbers = np.median(moved.double().cpu().numpy(), axis=1)
+        return medians
+
+    sites = subject.sites
+    values, *others = map(np.array, subject.map_replays(sites, COPIES, measure, permutations))
     return Finding(
         values,
-        by_site={site.name: medians[site.name] for site in others},
+        by_site={site.name: other for site, other in zip(sites[1:], others, strict=True)},
         by_class=group_by_class(subject, values),
         detail={
-            "largest_weight": summarise(largest, "largest weight", subject.seed),
+            "largest_weight": summarise(subject.largest_weights, "largest weight", subject.seed),
             "median": float(np.median(values)),
         },
         plots=[
@@ -64,7 +59,6 @@ def permutation(
                 "How far the prediction goes when the weights are permuted",
                 "median TVD",
                 values,
-                largest,
             )
         ],
     )

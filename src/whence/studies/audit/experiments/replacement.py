@@ -1,13 +1,12 @@
 """Experiment: predictions, accuracy and F1 with random, uniform or last-token attention, without retraining."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from whence.core.params import Range
-from whence.stats.intervals import bootstrap
 from whence.studies.audit.attention_variants import (
     COPIES,
     build_inserter,
@@ -18,11 +17,8 @@ from whence.studies.audit.attention_variants import (
     tvd,
 )
 from whence.studies.audit.experiments import Finding, experiment
-from whence.studies.audit.finding_summary import group_by_class, summarise
-from whence.studies.audit.subject import AuditSubject, ReplayBatch
-
-Numbers = NDArray[np.float64]
-Labels = NDArray[np.int64]
+from whence.studies.audit.finding_summary import build_bars, group_by_class, summarise, summarise_f1
+from whence.studies.audit.subject import AuditSubject, Labels, Numbers, ReplayBatch
 
 THRESHOLD = 0.1
 
@@ -49,29 +45,52 @@ def replacement(subject: AuditSubject, *, draws: Annotated[int, Range(1, 1000)] 
     a sign: a prediction that changes may become right. Falls of accuracy and F1 are in the details, with intervals
     of the differences of the same examples. The threshold is one prediction in ten.
     """
-    changed: dict[str, Numbers] = {}
-    moved: dict[str, Numbers] = {}
-    predicted: Labels = np.zeros((len(subject), draws + 2), dtype=np.int64)
-    first, *others = subject.sites
-    for site in subject.sites:
-        changed[site.name] = np.full((len(subject), draws + 2), np.nan)
-        moved[site.name] = np.full((len(subject), draws + 2), np.nan)
-    for replayed in subject.build_replays(subject.sites, copies=COPIES):
-        answers, distances = _replay_replacements(subject, replayed, draws)
-        for row, (number, site) in enumerate(zip(replayed.numbers, replayed.sites, strict=True)):
-            now = answers[row].argmax(-1)
-            changed[site.name][number] = now != subject.predictions[number]
-            moved[site.name][number] = distances[row]
-            if site == first:
-                predicted[number] = now
-        subject.tick(len(replayed) * (COPIES + (2 + draws) * subject.replay))
-    values = changed[first.name][:, :draws].mean(1)
+
+    def measure(replayed: ReplayBatch) -> Iterable[tuple[Labels, Numbers]]:
+        answers, moved = _replay_replacements(subject, replayed, draws)
+        return zip(answers.argmax(-1), moved, strict=True)
+
+    by_site = subject.map_replays(subject.sites, COPIES, measure, 2 + draws)
+    predicted = [np.array([now for now, _ in rows]) for rows in by_site]
+    changed = [now != subject.predictions[:, None] for now in predicted]
+    values, *others = (rows[:, :draws].mean(1) for rows in changed)
+    columns = {
+        "random": slice(0, draws),
+        "uniform": slice(draws, draws + 1),
+        "last_token": slice(draws + 1, draws + 2),
+    }
+    moved = np.array([distances for _, distances in by_site[0]])
+    # The share of changed predictions under random attention is the effect, and has its interval.
+    shares = {
+        kind: summarise(
+            changed[0][:, some].mean(1),
+            *(("replacement",) if kind == "random" else ("changed", kind)),
+            subject.seed,
+        )
+        for kind, some in columns.items()
+    }
+    detail: dict[str, Any] = {"own": _compute_scores(subject, subject.predictions[:, None])}
+    for kind, some in columns.items():
+        now = predicted[0][:, some]
+        detail[kind] = {
+            "tvd": summarise(moved[:, some].mean(1), "tvd", kind, subject.seed),
+            "changed": shares[kind],
+            **_compute_scores(subject, now),
+            "falls": _compute_scores(subject, subject.predictions[:, None], now),
+        }
     return Finding(
         values,
-        by_site={site.name: changed[site.name][:, :draws].mean(1) for site in others},
+        by_site={site.name: rest for site, rest in zip(subject.sites[1:], others, strict=True)},
         by_class=group_by_class(subject, values),
-        detail=_build_detail(subject, draws, changed[first.name], moved[first.name], predicted),
-        plots=[_build_bars(subject, draws, changed[first.name])],
+        detail=detail,
+        plots=[
+            build_bars(
+                "Predictions that change under other attention",
+                "share changed",
+                [(kind.replace("_", " "), share) for kind, share in shares.items()],
+                THRESHOLD,
+            )
+        ],
     )
 
 
@@ -83,114 +102,22 @@ def _replay_replacements(
     drawn = draw_random_weights(subject, replayed, draws)
     free = replayed.movable[:, None, None, None].to(drawn.dtype).expand(-1, 1, *drawn.shape[2:])
     parts = torch.cat([drawn, build_uniform(free), build_last_token(free)], dim=1)
-    frame = build_inserter(replayed.own, replayed.movable)
-    answers = replay_copies(replayed, draws + 2, lambda some: frame(parts[:, some]))
+    insert = build_inserter(replayed.own, replayed.movable)
+    answers = replay_copies(replayed, draws + 2, lambda some: insert(parts[:, some]))
     distances = tvd(answers, replayed.base[:, None], subject.loaded.task)
     return answers.double().cpu().numpy(), distances.double().cpu().numpy()
 
 
-def _list_columns(draws: int) -> dict[str, slice]:
-    return {
-        "random": slice(0, draws),
-        "uniform": slice(draws, draws + 1),
-        "last_token": slice(draws + 1, draws + 2),
-    }
+def _compute_scores(subject: AuditSubject, *predicted: Labels) -> dict[str, Any]:
+    """Return accuracy and F1 with intervals, means over draws; for two predictions, their falls.
 
-
-def _build_detail(
-    subject: AuditSubject, draws: int, changed: Numbers, moved: Numbers, predicted: Labels
-) -> dict[str, Any]:
-    truth = subject.truth
-    assert truth is not None, "an experiment that needs labels is not run without"
-    labels = len(subject.loaded.labels)
-    own = subject.predictions[:, None]
-    detail: dict[str, Any] = {"own": _compute_scores(truth, own, labels, subject.seed)}
-    for kind, columns in _list_columns(draws).items():
-        now = predicted[:, columns]
-        detail[kind] = {
-            "tvd": summarise(moved[:, columns].mean(1), "tvd", kind, subject.seed),
-            "changed": _summarise_changed(subject, changed[:, columns].mean(1), kind),
-            **_compute_scores(truth, now, labels, subject.seed),
-            "falls": _compute_falls(truth, own, now, labels, subject.seed),
-        }
-    return detail
-
-
-def _compute_scores(truth: Labels, predicted: Labels, labels: int, seed: int) -> dict[str, Any]:
-    """Return accuracy and F1 with intervals; for several draws, their means."""
-    rows = np.column_stack([truth, predicted]).astype(np.float64)
-    scores = {"accuracy": summarise((predicted == truth[:, None]).mean(1), "accuracy", seed)}
-    for name, label in _list_f1_scores(labels).items():
-        scores[name] = _bootstrap_rows(
-            rows, lambda some, label=label: _f1(some, labels, label), name, seed
-        )
-    return scores
-
-
-def _compute_falls(
-    truth: Labels, own: Labels, now: Labels, labels: int, seed: int
-) -> dict[str, Any]:
-    """Return the falls of accuracy and F1, with intervals of the paired differences."""
-    right = (own == truth[:, None]).mean(1) - (now == truth[:, None]).mean(1)
-    rows = np.column_stack([truth, own, now]).astype(np.float64)
-    falls = {"accuracy": summarise(right, "fall of accuracy", seed)}
-
-    def compute_fall(some: Numbers, label: int | None) -> float:
-        after = np.delete(some, 1, axis=1)
-        return _f1(some[:, :2], labels, label) - _f1(after, labels, label)
-
-    for name, label in _list_f1_scores(labels).items():
-        falls[name] = _bootstrap_rows(
-            rows, lambda some, label=label: compute_fall(some, label), name, seed
-        )
-    return falls
-
-
-def _list_f1_scores(labels: int) -> dict[str, int | None]:
-    """Return the F1 scores to compute: the mean over labels, and for two labels that of the second."""
-    return {"f1_macro": None, "f1": 1} if labels == 2 else {"f1_macro": None}
-
-
-def _bootstrap_rows(rows: Numbers, statistic: Any, name: str, seed: int) -> dict[str, Any]:
-    rows = rows[np.lexsort(rows.T[::-1])]  # the order of the examples must not change the bootstrap
-    estimate = bootstrap(rows, ("audit", name, seed), statistic=statistic, draws=1000)
-    interval = None if estimate.low is None else [estimate.low, estimate.high]
-    return {"mean": estimate.mean, "interval": interval, "n": estimate.n}
-
-
-def _f1(rows: Numbers, labels: int, label: int | None) -> float:
-    """Return the F1 of one label, or the mean over the labels that occur.
-
-    `rows` hold the true label and one or more predictions, over which it is averaged.
+    F1 is the mean over labels and, for two labels, that of the second.
     """
-    indices = rows.astype(np.int64)
-    columns = indices.shape[1] - 1
-    cells = (indices[:, :1] * labels + indices[:, 1:]) + labels**2 * np.arange(columns)
-    confusion = np.bincount(cells.ravel(), minlength=columns * labels**2)
-    confusion = confusion.reshape(columns, labels, labels)
-    total = confusion.sum(1) + confusion.sum(2)  # predicted plus true examples of each label
-    scores = 2 * confusion.diagonal(axis1=1, axis2=2) / np.maximum(total, 1)
-    means = scores.sum(1) / (total > 0).sum(1)
-    return float((means if label is None else scores[:, label]).mean())
-
-
-def _summarise_changed(subject: AuditSubject, shares: Numbers, kind: str) -> dict[str, Any]:
-    """Return the share of changed predictions; for random attention with the effect's interval."""
-    key = ("replacement",) if kind == "random" else ("changed", kind)
-    return summarise(shares, *key, subject.seed)
-
-
-def _build_bars(subject: AuditSubject, draws: int, changed: Numbers) -> dict[str, Any]:
-    bars = []
-    for kind, columns in _list_columns(draws).items():
-        figures = _summarise_changed(subject, changed[:, columns].mean(1), kind)
-        low, high = figures["interval"] or (None, None)
-        name = kind.replace("_", " ")
-        bars.append({"name": name, "value": figures["mean"], "low": low, "high": high})
-    return {
-        "kind": "bars",
-        "title": "Predictions that change under other attention",
-        "y": "share changed",
-        "bars": bars,
-        "threshold": THRESHOLD,
-    }
+    truth, labels, seed = subject.truth, len(subject.loaded.labels), subject.seed
+    assert truth is not None, "an experiment that needs labels is not run without"
+    right, *after = ((some == truth[:, None]).mean(1) for some in predicted)
+    name = "fall of accuracy" if after else "accuracy"
+    scores = {"accuracy": summarise(right - sum(after), name, seed)}
+    for name, label in {"f1_macro": None, **({"f1": 1} if labels == 2 else {})}.items():
+        scores[name] = summarise_f1(truth, *predicted, labels=labels, label=label, key=(name, seed))
+    return scores

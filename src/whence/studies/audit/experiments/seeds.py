@@ -3,21 +3,19 @@
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whence.core.params import Range
+from whence.core.seed import build_generator
 from whence.studies.audit.experiments import Finding, experiment
 from whence.studies.audit.finding_summary import build_violin, group_by_class, summarise
 from whence.studies.audit.retrain import (
     attention_divergence,
-    chance_attention_divergence,
     count_training_passes,
     has_learnt,
+    measure_divergences,
     prediction_distance,
 )
-from whence.studies.audit.subject import AuditSubject
-
-Numbers = NDArray[np.float64]
+from whence.studies.audit.subject import AuditSubject, Numbers
 
 THRESHOLD = 0.1
 
@@ -39,7 +37,7 @@ THRESHOLD = 0.1
     "flat that all divergences are small",
     presets={"wiegreffe_pinter": {"seeds": 8}},
 )
-def seeds(subject: "AuditSubject", *, seeds: Annotated[int, Range(1, 100)] = 3) -> Finding:
+def seeds(subject: AuditSubject, *, seeds: Annotated[int, Range(1, 100)] = 3) -> Finding:
     """Train the same model from other seeds and compare where they look.
 
     `seeds`: how many are trained, unless other models were given. A divergence of 0.1 is reached at the earliest when
@@ -60,7 +58,7 @@ def seeds(subject: "AuditSubject", *, seeds: Annotated[int, Range(1, 100)] = 3) 
         ]
     apart = np.stack([attention_divergence(subject, other) for other in retrained])
     moved = np.stack([prediction_distance(subject, other) for other in retrained])
-    chance = np.median([chance_attention_divergence(subject, other) for other in retrained], axis=0)
+    chance = np.median([_measure_chance(subject, other) for other in retrained], axis=0)
     values = np.median(apart, axis=0)
     lost = [
         name
@@ -69,7 +67,6 @@ def seeds(subject: "AuditSubject", *, seeds: Annotated[int, Range(1, 100)] = 3) 
     ]
     if not lost:
         subject.memo["floor"] = values
-    largest = np.array([weights.max() for weights in subject.attention()])
     return Finding(
         values,
         by_class=group_by_class(subject, values),
@@ -87,12 +84,21 @@ def seeds(subject: "AuditSubject", *, seeds: Annotated[int, Range(1, 100)] = 3) 
             "tvd": summarise(moved.mean(0), "tvd", subject.seed),
             "median": float(np.median(values)),
         },
-        plots=[build_violin(subject, "Attention under other seeds", "median JSD", values, largest)],
+        plots=[build_violin(subject, "Attention under other seeds", "median JSD", values)],
         notes=[
             "Chance is the divergence when the other seed's weights are dealt out anew over the words of each text."
         ],
         undecided=_explain_undecided(values, chance, lost, len(retrained)),
     )
+
+
+def _measure_chance(subject: AuditSubject, other: AuditSubject) -> Numbers:
+    """Return the divergence of attention by example, with the other's weights permuted over words."""
+    permuted = []
+    for item, weights in zip(other.items, other.attention(), strict=True):
+        order = build_generator("dealt out", subject.seed, item.key).permutation(len(weights))
+        permuted.append(weights[order])
+    return measure_divergences(subject, permuted)
 
 
 def _explain_undecided(values: Numbers, chance: Numbers, lost: list[str], count: int) -> str | None:

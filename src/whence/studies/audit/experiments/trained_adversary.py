@@ -1,31 +1,120 @@
-"""Experiment: a model trained to predict the same with other attention (Wiegreffe & Pinter 2019)."""
+"""Experiment: a model trained to predict the same with other attention (Wiegreffe & Pinter 2019).
 
+Imitation: the loss TVD(p, own p) - weight · KL(attention ‖ own attention) asks for the same predictions with
+other attention.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Annotated, Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
+from torch.nn import functional
 
 from whence.core.errors import BadParameter
 from whence.core.params import Range
+from whence.data.batches import Batch
+from whence.studies.audit.attention_variants import kl, tvd
 from whence.studies.audit.experiments import Finding, experiment
-from whence.studies.audit.finding_summary import Plot, build_violin, group_by_class, summarise
+from whence.studies.audit.finding_summary import (
+    Plot,
+    build_violin,
+    describe_too_short,
+    group_by_class,
+    summarise,
+    summarise_performance,
+)
 from whence.studies.audit.retrain import (
-    ImitationLoss,
     RetrainedModel,
     attention_divergence,
     count_training_passes,
-    describe_too_short,
     largest_attention_divergence,
     prediction_distance,
-    summarise_performance,
 )
-from whence.studies.audit.subject import AuditSubject
-
-Numbers = NDArray[np.float64]
+from whence.studies.audit.subject import AuditSubject, Numbers
+from whence.studies.training.fit import Loss
+from whence.tracing.attention_layer import AttentionLayer
+from whence.tracing.attention_override import watch_attention
+from whence.tracing.forward import compute_logits
+from whence.tracing.target import compute_probabilities
 
 THRESHOLD = 0.4
+_MIN_MASS = 1e-12  # the content may get no weight at all
+
+
+class ImitationLoss:
+    """The loss of imitation: predictions and attention of the audited model as references."""
+
+    def __init__(self, model: AuditSubject) -> None:
+        """Compute the audited model's predictions and attention on the examples."""
+        device = model.loaded.device
+        self._task = model.loaded.task
+        self._site = model.sites[0]
+        self._probabilities = torch.tensor(model.probabilities, device=device)
+        self._attention = [torch.tensor(weights, device=device) for weights in model.attention()]
+        self._content = [torch.tensor(places, device=device) for places in model.content]
+        self._rows = _compute_row_shares(model)
+
+    def loss(self, weight: float) -> Loss:
+        """Return the loss: TVD(p, own p) - weight · KL(attention ‖ own attention), the mean of a batch.
+
+        Attention is that of `AuditSubject.attention`, with a gradient: the mean over heads of the rows that the
+        prediction reads, normalised over the content.
+        """
+
+        def loss(model: Any, batch: Batch, _: Tensor, numbers: Sequence[int]) -> Tensor:
+            with watch_attention(model, len(batch)) as layers:
+                logits = compute_logits(model, batch)
+            reference = self._probabilities[list(numbers)].to(logits.dtype)
+            apart = tvd(compute_probabilities(logits, self._task), reference, self._task).mean()
+            if not weight:
+                return apart
+            own = self._scatter_content([self._attention[i] for i in numbers], batch, numbers)
+            return apart - weight * kl(self._compute_attention(layers, batch, numbers), own).mean()
+
+        return loss
+
+    def _compute_attention(
+        self, layers: Sequence[AttentionLayer], batch: Batch, numbers: Sequence[int]
+    ) -> Tensor:
+        """Return the attention of the trained model, (batch, tokens), normalised over the content."""
+        width = layers[0].length  # a single row if the model pools
+        shares = torch.stack(
+            [functional.pad(self._rows[i], (0, width - len(self._rows[i]))) for i in numbers]
+        )
+        active = shares.any(0).nonzero().squeeze(1)
+        total = torch.zeros_like(batch.real, dtype=layers[0].v.dtype)
+        for at in self._site.layers:
+            weights = layers[at].weights(active)
+            head = self._site.head
+            weights = weights if head is None else weights[:, head, None]
+            read = torch.einsum("bhrk,br->bk", weights, shares[:, active].to(weights))
+            total = total + read / weights.shape[1]
+        ones = [torch.ones_like(self._attention[i]) for i in numbers]
+        held = total * self._scatter_content(ones, batch, numbers)
+        return held / held.sum(-1, keepdim=True).clamp(min=_MIN_MASS)
+
+    def _scatter_content(
+        self, content: Sequence[Tensor], batch: Batch, numbers: Sequence[int]
+    ) -> Tensor:
+        """Put values of content tokens at their positions, (batch, tokens)."""
+        padded = torch.zeros(batch.real.shape, device=batch.real.device)
+        for row, (number, values) in enumerate(zip(numbers, content, strict=True)):
+            padded[row, self._content[number]] = values.to(padded.dtype)
+        return padded
+
+
+def _compute_row_shares(model: AuditSubject) -> list[Tensor]:
+    """Return the shares of the rows that the prediction reads, by example; retrained models read the same rows."""
+
+    def read(numbers: Sequence[int], batch: Batch) -> list[Tensor]:
+        trace = model.trace_attention(batch)
+        lengths = [None if trace.pooled else len(model.items[number]) for number in numbers]
+        return [row[:length] for row, length in zip(trace.rows, lengths, strict=True)]
+
+    return model.map_batches("attention", read)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +199,6 @@ def trained_adversary(
         subject.memo["adversary"] = chosen.model
     floor = subject.memo.get("floor")
     far = largest_attention_divergence(subject)
-    largest = np.array([own.max() for own in subject.attention()])
     detail: dict[str, Any] = {
         "weight": None if chosen is None else chosen.weight,
         "curve": [_summarise_adversary(subject, point) for point in points],
@@ -125,7 +213,7 @@ def trained_adversary(
         detail=detail,
         plots=[
             _build_curve(points, floor),
-            build_violin(subject, "How far the adversary looks", "JSD", best.jsd, largest),
+            build_violin(subject, "How far the adversary looks", "JSD", best.jsd),
         ],
         notes=_list_notes(points, chosen, floor),
         undecided=_explain_undecided(points, chosen, far, epsilon),

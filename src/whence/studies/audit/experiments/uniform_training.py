@@ -3,16 +3,12 @@
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whence.core.params import Range
 from whence.studies.audit.experiments import Finding, experiment
-from whence.studies.audit.finding_summary import Plot, group_by_class
-from whence.studies.audit.retrain import count_training_passes, has_learnt, summarise_performance
-from whence.studies.audit.subject import AuditSubject
-
-Numbers = NDArray[np.float64]
-Labels = NDArray[np.int64]
+from whence.studies.audit.finding_summary import build_bars, group_by_class, summarise_performance
+from whence.studies.audit.retrain import AttentionMode, count_training_passes, has_learnt
+from whence.studies.audit.subject import AuditSubject, Labels
 
 
 @experiment(
@@ -32,9 +28,7 @@ Labels = NDArray[np.int64]
     "the model makes up elsewhere (in its recurrence, or its feed-forward layers) for the attention it is denied; "
     "and uniform weights are trained without the dropout of attention that a Transformer may have",
 )
-def uniform_training(
-    subject: "AuditSubject", *, runs: Annotated[int, Range(1, 100)] = 1
-) -> Finding:
+def uniform_training(subject: AuditSubject, *, runs: Annotated[int, Range(1, 100)] = 1) -> Finding:
     """Train the model twice on the same data, once with uniform attention, and compare.
 
     `runs`: how often, each time from another seed; the effect is the mean. The control is trained here, too, because
@@ -44,12 +38,11 @@ def uniform_training(
     """
     workshop, truth = subject.workshop, subject.truth
     assert workshop is not None and truth is not None, "not run without labels and a workshop"
-    predictions: dict[str, list[Labels]] = {"own": [], "uniform": []}
+    arms: tuple[AttentionMode, ...] = ("own", "uniform")
+    predictions: dict[str, list[Labels]] = {attention: [] for attention in arms}
     for seed in workshop.list_seeds(runs):
-        for attention in ("own", "uniform"):
-            model = workshop.retrain(
-                seed, "own" if attention == "own" else "uniform", tick=subject.tick
-            )
+        for attention in arms:
+            model = workshop.retrain(seed, attention, tick=subject.tick)
             predictions[attention].append(model.apply_to(subject).predictions)
     right = {
         name: np.mean([row == truth for row in rows], axis=0) for name, rows in predictions.items()
@@ -59,14 +52,10 @@ def uniform_training(
     detail: dict[str, Any] = {
         "model": summarise_performance(subject.predictions, truth, labels, "model", seed),
         "majority": float(np.bincount(truth).max() / len(truth)),
-        "control": [
-            summarise_performance(row, truth, labels, "control", seed) for row in predictions["own"]
-        ],
-        "uniform": [
-            summarise_performance(row, truth, labels, "uniform", seed)
-            for row in predictions["uniform"]
-        ],
     }
+    for name, attention in (("control", "own"), ("uniform", "uniform")):
+        rows = predictions[attention]
+        detail[name] = [summarise_performance(row, truth, labels, name, seed) for row in rows]
     own = float((subject.predictions == truth).mean())
     weak = [row for row in predictions["own"] if not has_learnt(row, truth, own)]
     return Finding(
@@ -74,7 +63,17 @@ def uniform_training(
         by_class=group_by_class(subject, values),
         chance=0.0,
         detail=detail,
-        plots=[_build_bars(detail)],
+        plots=[
+            build_bars(
+                "With attention and without",
+                "accuracy",
+                [
+                    ("the examined model", detail["model"]["accuracy"]),
+                    *(("trained as ever", arm["accuracy"]) for arm in detail["control"]),
+                    *(("trained uniform", arm["accuracy"]) for arm in detail["uniform"]),
+                ],
+            )
+        ],
         notes=[
             "Attention that is not needed cannot be what a prediction is due to: where this fails, the other "
             "experiments have little to say about this data.",
@@ -90,20 +89,3 @@ def _explain_weak_control(weak: list[Labels], truth: Labels, own: float) -> str:
         f"The control reached an accuracy of {reached:.2f} where the examined model has {own:.2f}: it was trained "
         "too little to show what attention is good for. Give more training examples, or more epochs (--epochs)."
     )
-
-
-def _build_bars(detail: dict[str, Any]) -> Plot:
-    bars = []
-    named = [("the examined model", detail["model"])]
-    named += [("trained as ever", arm) for arm in detail["control"]]
-    named += [("trained uniform", arm) for arm in detail["uniform"]]
-    for name, arm in named:
-        low, high = arm["accuracy"]["interval"] or (None, None)
-        bars.append({"name": name, "value": arm["accuracy"]["mean"], "low": low, "high": high})
-    return {
-        "kind": "bars",
-        "title": "With attention and without",
-        "y": "accuracy",
-        "bars": bars,
-        "threshold": None,
-    }

@@ -1,0 +1,459 @@
+"""The pipeline of explained batches: the one way from encoded inputs to explanations.
+
+`Explainer.explain`, trust cards, evaluations, runs, generations and the app all iterate over `explain_batches`. A batch
+costs one trace, which all trace methods read; query methods call the model again through a counted `ModelQuery`.
+"""
+
+import platform
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whence._version import __version__
+from whence.core.errors import BadMethod, NoRule, NotCapturable, NotFinite, WhenceError
+from whence.core.lazy import LazyTuple
+from whence.core.progress import Progress, ProgressCounter
+from whence.core.types import PassCount
+from whence.data.batches import Batch, BatchRules, collate, plan_batches
+from whence.data.tokens import EncodedInput
+from whence.explain.batch_policy import choose_batch_policy
+from whence.explain.explanation import ExplainedImage, Explanation
+from whence.explain.inputs import InputFailureCallback
+from whence.explain.request import MethodRequest
+from whence.models.facts import get_facts
+from whence.models.fingerprint import compute_fingerprint
+from whence.models.model import LoadedModel
+from whence.render.colour import NOT_CONSERVED_CODE, describe_conservation_failure
+from whence.tracing.ask import ModelQuery, PredictionCache
+from whence.tracing.out_of_memory import RetryHalved
+from whence.tracing.target import TargetSpec, build_predictions, is_value_output
+from whence.tracing.trace import Trace, run_traced
+
+if TYPE_CHECKING:
+    from whence.explain.explainer import Explainer
+    from whence.explain.tasks import TargetedInputs
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class ExplainedBatch:
+    """Explanations of a batch of inputs, with the numbers of these and the answers of the model so far."""
+
+    numbers: list[int]
+    items: list[EncodedInput]
+    results: list[dict[str, Explanation]]  # by method; without the methods that failed
+    spec: TargetSpec
+    policy: BatchRules
+    answers: PredictionCache | None
+
+
+def explain_batches(
+    explainer: "Explainer",
+    groups: "Sequence[tuple[Sequence[int], TargetedInputs]]",
+    requests: Sequence[MethodRequest],
+    *,
+    size: int | None = None,
+    progress: Progress | None = None,
+    failed: InputFailureCallback | None = None,
+    words: bool = True,
+    tests: bool = False,
+) -> Iterator[ExplainedBatch]:
+    """Explain inputs batch by batch, longest first; each group is numbered inputs with a common target.
+
+    With `failed`, failures are reported there, and the rest goes on. Without `words`, no method measures whole words,
+    which saves calls where word scores are not shown. With `tests`, batches keep the model's answers for the tests
+    that follow, and it is always tried whether lengths may mix.
+    """
+    loaded = explainer.loaded
+    counter = ProgressCounter(
+        progress,
+        sum(
+            1 + sum(_count_extra_forwards(request, item) for request in requests)
+            for _, targeted in groups
+            for item in targeted.items
+        ),
+    )
+    origin = describe_origin(loaded)
+    for numbers, targeted in groups:
+        policy = choose_batch_policy(
+            loaded,
+            targeted.items,
+            size,
+            variants=not all(request.reads for request in requests),
+            probe=tests,
+            splits=any("steps" in request.needs for request in requests),
+        )
+        for chosen in plan_batches(targeted.items, policy):
+            items = [targeted.items[i] for i in chosen]
+            answers = build_prediction_cache(loaded, policy) if tests else None
+            explain = partial(
+                explain_batch,
+                explainer,
+                spec=targeted.spec,
+                policy=policy,
+                origin=origin,
+                counter=counter,
+                answers=answers,
+                before=targeted.forwards,
+                words=words,
+            )
+            rows = [numbers[i] for i in chosen]
+            results = _explain_or_report(explain, items, rows, requests, failed)
+            yield ExplainedBatch(rows, items, results, targeted.spec, policy, answers)
+
+
+def _count_extra_forwards(request: MethodRequest, item: EncodedInput) -> int:
+    """Return the expected number of model queries of a method for one input and its words."""
+    if request.reads:
+        return 0
+    pieced = sum(len(word.tokens) > 1 for word in item.words) if request.measures_words else 0
+    return request.extra_forwards(len(item), pieced)
+
+
+def build_prediction_cache(loaded: LoadedModel, policy: BatchRules) -> PredictionCache:
+    """Return a cache of the model's answers to changed inputs."""
+    return PredictionCache(
+        loaded.model,
+        pad_id=loaded.pad_id,
+        device=loaded.device,
+        policy=policy,
+        infiller=loaded.infiller,
+    )
+
+
+def _explain_or_report(
+    explain: Callable[
+        [Sequence[EncodedInput], Sequence[MethodRequest]], list[dict[str, Explanation]]
+    ],
+    items: Sequence[EncodedInput],
+    numbers: Sequence[int],
+    requests: Sequence[MethodRequest],
+    failed: InputFailureCallback | None,
+) -> list[dict[str, Explanation]]:
+    """Explain a batch; if it fails, one input and method at a time, reporting failures to `failed`."""
+    try:
+        return explain(items, requests)
+    except WhenceError:
+        if failed is None:
+            raise
+    results: list[dict[str, Explanation]] = []
+    for number, item in zip(numbers, items, strict=True):
+        by_name: dict[str, Explanation] = {}
+        for request in requests:
+            try:
+                by_name |= explain([item], [request])[0]
+            except WhenceError as error:
+                failed(number, request.name, error)
+        results.append(by_name)
+    return results
+
+
+def explain_batch(
+    explainer: "Explainer",
+    items: Sequence[EncodedInput],
+    requests: Sequence[MethodRequest],
+    *,
+    spec: TargetSpec,
+    policy: BatchRules,
+    origin: Mapping[str, Any],
+    counter: ProgressCounter,
+    answers: PredictionCache | None = None,
+    before: int = 0,
+    words: bool = True,
+) -> list[dict[str, Explanation]]:
+    """Explain one batch by all methods; a batch that does not fit into memory is halved.
+
+    `before` counts the forwards that each input took already.
+    """
+    loaded = explainer.loaded
+    results: list[dict[str, Explanation]] = []
+    work = RetryHalved(
+        loaded.model,
+        ", ".join(sorted(request.name for request in requests)),
+        [items],
+        lambda part: len(part) * max(map(len, part)),
+    )
+    for part in work:
+        with work.retry_halved(part):
+            batch = collate(part, pad_id=loaded.pad_id, device=loaded.device)
+            # Reading a trace may still run the model or its backward pass: the lock keeps others from changing it.
+            with get_facts(loaded.model).lock:
+                started = time.perf_counter()
+                trace = trace_batch(loaded, batch, requests, spec)
+                shared = time.perf_counter() - started
+                counter.add(len(batch))
+                run = partial(
+                    run_method,
+                    loaded,
+                    trace=trace,
+                    policy=policy,
+                    counter=counter,
+                    words=words,
+                    default=explainer.defaults.preferred(batch.has_images),
+                )
+                scored = {request.name: run(request) for request in requests if request.reads}
+            for request in requests:
+                if not request.reads:
+                    scored[request.name] = run(request, answers=answers)
+            results += _build_explanations(
+                explainer, trace, requests, scored, origin=origin, shared=shared, before=before
+            )
+    return results
+
+
+def trace_batch(
+    loaded: LoadedModel, batch: Batch, requests: Sequence[MethodRequest], spec: TargetSpec
+) -> Trace:
+    """Trace the model once, with everything that any of the methods needs."""
+    needs = frozenset[str]().union(*(request.needs for request in requests))
+    return run_traced(
+        loaded.model,
+        batch,
+        needs,
+        spec,
+        loaded.task,
+        readers=sum(request.reads for request in requests),
+        checkpoint=loaded.checkpoint,
+    )
+
+
+@dataclass(frozen=True)
+class MethodScores:
+    """The result of one method on a batch, on the CPU: a list or row for each input."""
+
+    scores: list[Array]  # of the input's own tokens
+    axioms: dict[str, list[float]]
+    extra: list[PassCount]  # the passes beside the trace
+    words: list[Array] | None  # scores measured on whole words
+    seconds: float
+
+
+def run_method(
+    loaded: LoadedModel,
+    request: MethodRequest,
+    *,
+    trace: Trace,
+    policy: BatchRules,
+    counter: ProgressCounter,
+    answers: PredictionCache | None = None,
+    words: bool = False,
+    default: str | None = None,
+) -> MethodScores:
+    """Run one method on a trace; with `words`, a query method that can measure whole words does.
+
+    `default` is the name of the default method: an error of it says so.
+    """
+    batch, started = trace.batch, time.perf_counter()
+    if loaded.dtype.itemsize < 4 and request.entry.facts.get("unsure_in_half"):
+        warnings.warn(
+            f"{request.name} in {str(loaded.dtype).removeprefix('torch.')} is mostly rounding: it divides by sums "
+            "that nearly cancel. Load the model with dtype='float32' or, better, 'float64'.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    extra, measured = [PassCount(0, 0)] * len(batch), None
+    if request.reads:
+        # The caller may be in inference mode, and some trace methods differentiate.
+        with torch.inference_mode(False), trace.reading():
+            try:
+                returned = request.entry.fn(trace, **request.params)
+            except (NotCapturable, NoRule) as error:
+                # With several methods, or the default, the user must be told which method failed.
+                which = f"{request.name}{', the default method,' * (request.name == default)}"
+                raise type(error)(f"{which} does not work on this model. {error}") from error
+    else:
+        ask = ModelQuery(
+            loaded.model,
+            batch,
+            trace.logits,
+            trace.targets,
+            fillers=loaded.fillers,
+            anchors=loaded.anchors,
+            pad_id=loaded.pad_id,
+            policy=policy,
+            answers=answers,
+            infiller=loaded.infiller,
+            checkpoint=loaded.checkpoint,
+            progress=counter.add,
+        )
+        returned = request.entry.fn(ask, batch, **request.params)
+        if words and request.measures_words:
+            scores, _ = _check_scores(request.name, returned, batch)
+            falls = request.entry.facts["measure_words"](ask, batch, scores, request.params)
+            measured = [_to_numpy(fall, loaded.dtype) for fall in falls]
+        extra = [PassCount(*counts) for counts in zip(ask.forwards, ask.backwards, strict=True)]
+        expected = sum(_count_extra_forwards(request, item) for item in batch.items)
+        counter.correct(expected, sum(ask.forwards))
+    scores, axioms = _check_scores(request.name, returned, batch)
+    own = batch.unpad_values(torch.from_numpy(_to_numpy(scores, loaded.dtype)))
+    arrays = [part.numpy() for part in own]
+    if not np.isfinite(np.concatenate(arrays)).all():
+        too_large = torch.isfinite(scores).all()
+        raise NotFinite(
+            f"The scores of {request.name!r}, up to {float(scores.abs().max()):.1e}, are too large for "
+            f"{arrays[0].dtype}, in which they are kept. Load the model with dtype='float64'."
+            if too_large
+            else f"The scores of {request.name!r} are not finite. Try another method, or dtype='float64'."
+        )
+    return MethodScores(arrays, axioms, extra, measured, time.perf_counter() - started)
+
+
+def _check_scores(name: str, returned: Any, batch: Batch) -> tuple[Tensor, dict[str, list[float]]]:
+    """Return a method's scores and residuals, one per token and one per input; refuse other shapes."""
+    pair = returned if isinstance(returned, tuple) else (returned, {})
+    if len(pair) != 2 or not isinstance(pair[1], Mapping):
+        raise BadMethod(
+            f"The method {name!r} must return scores, or scores and a mapping of axiom residuals."
+        )
+    scores, axioms = pair
+    if not isinstance(scores, Tensor) or scores.shape != batch.real.shape:
+        got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+        raise BadMethod(
+            f"The method {name!r} must return scores of {tuple(batch.real.shape)}; it gave {got}."
+        )
+    residuals: dict[str, list[float]] = {}
+    for axiom, residual in axioms.items():
+        if not isinstance(residual, Tensor) or residual.shape != (len(batch),):
+            raise BadMethod(
+                f"The axiom {axiom!r} of {name!r} must have one residual per input, ({len(batch)},)."
+            )
+        residuals[axiom] = residual.tolist()
+        if not np.isfinite(residuals[axiom]).all():
+            raise NotFinite(
+                f"The axiom {axiom!r} of {name!r} is not finite. Try another method, or dtype='float64'."
+            )
+    return scores.detach(), residuals
+
+
+def _to_numpy(scores: Tensor, dtype: torch.dtype) -> Array:
+    """Convert scores to numpy, in the model's dtype, or in float32 for half precision."""
+    precision = torch.promote_types(dtype, torch.float32)
+    return scores.detach().to(dtype=precision, device="cpu").numpy()
+
+
+def _build_explanations(
+    explainer: "Explainer",
+    trace: Trace,
+    requests: Sequence[MethodRequest],
+    scored: Mapping[str, MethodScores],
+    *,
+    origin: Mapping[str, Any],
+    shared: float,
+    before: int,
+) -> list[dict[str, Explanation]]:
+    """Return the explanations of a batch by each method, from one copy of the trace's results on the CPU."""
+    loaded, items = explainer.loaded, trace.batch.items
+    logits, targets = trace.logits.cpu(), trace.targets.cpu()
+    predictions = build_predictions(logits, loaded.task, loaded.labels, items)
+    results: list[dict[str, Explanation]] = [{} for _ in items]
+    for request in requests:
+        result = scored[request.name]
+        # A regression has no probability: methods that measure one measure its value.
+        of = None if is_value_output(logits, loaded.task) else request.of
+        pixels = trace.fine.pop(request.name, None)
+        fine = None if pixels is None else _to_numpy(pixels, loaded.dtype)
+        outputs = targets.value(logits, of).tolist()
+        fallback = explainer.defaults.fallback_reasons.get(request.name)
+        for row, item in enumerate(items):
+            residuals = {name: values[row] for name, values in result.axioms.items()}
+            extra = result.extra[row]
+            results[row][request.name] = Explanation(
+                scores=result.scores[row],
+                tokens=item.tokens,
+                spans=item.words,
+                source=item.source,
+                prediction=predictions[row],
+                target=targets.describe(row, item.labels or loaded.labels, of),
+                wanted=trace.targets.spec.of,
+                method=request.name,
+                params=request.params,
+                signed=request.is_signed,
+                words_by=request.words_by(measured=result.words is not None),
+                measured=None if result.words is None else result.words[row],
+                axioms=residuals,
+                passes=PassCount(1 + before + extra.forward, request.backwards + extra.backward),
+                seconds=(shared + result.seconds) / len(items),
+                shown=ExplainedImage.from_input(item, None if fine is None else fine[row]),
+                read=item.readout_positions,
+                reading=item.reading,
+                columns=item.labels,
+                warnings=LazyTuple(
+                    partial(
+                        _list_warnings,
+                        item,
+                        request.name,
+                        result.scores[row],
+                        residuals,
+                        outputs[row],
+                        of or trace.targets.spec.of,
+                        fallback,
+                    )
+                ),
+                item=item,
+                explainer=explainer,
+                **origin,
+            )
+    return results
+
+
+def _list_warnings(
+    item: EncodedInput,
+    method: str,
+    scores: Array,
+    residuals: Mapping[str, float],
+    output: float,
+    of: str,
+    fallback: str | None,
+) -> Iterable[tuple[str, str]]:
+    """Yield the warnings about an input, about scores that miss their sum, and about a method in place of the default."""
+    yield from item.warnings
+    if residuals:
+        failure = describe_conservation_failure(method, scores.tolist(), residuals, output, of)
+        if failure is not None:
+            yield NOT_CONSERVED_CODE, failure
+    if fallback is not None:
+        yield "other-method", fallback
+
+
+def describe_origin(loaded: LoadedModel) -> dict[str, Any]:
+    """Return the facts on the model and its provenance: versions, device, dtype."""
+    infiller = {}
+    if loaded.infiller is not None:
+        own = loaded.infiller.loaded
+        infiller = {"mlm": own.name, "mlm_fingerprint": compute_fingerprint(own.model)}
+    return {
+        "model": {
+            "name": loaded.name,
+            "revision": loaded.revision,
+            "class": type(loaded.model).__name__,
+            "fingerprint": compute_fingerprint(loaded.model),
+            "labels": list(loaded.labels),
+        },
+        "provenance": {
+            **_list_versions(),
+            "device": str(loaded.device),
+            "dtype": str(loaded.dtype).removeprefix("torch."),
+            **infiller,
+        },
+    }
+
+
+@cache
+def _list_versions() -> dict[str, str]:
+    """Return the versions of the libraries; cached, because the look-up takes as long as a small model."""
+    return {
+        "whence": __version__,
+        "torch": torch.__version__,
+        "transformers": version("transformers"),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
