@@ -6,7 +6,7 @@ import whence
 from tests import run_reports
 from tests.browser.pages import check_quiet_and_fitting, open_page
 from tests.browser.test_trust_card import contrast
-from whence.runs.report import render_run_html
+from whence.runs.report import build_document
 
 pytestmark = [
     pytest.mark.browser,
@@ -25,7 +25,7 @@ def evaluation():
 
 def write_report_page(tmp_path, payload):
     path = tmp_path / "report.html"
-    path.write_text(render_run_html(payload), encoding="utf-8")
+    path.write_text(build_document(payload).to_html(), encoding="utf-8")
     return path
 
 

@@ -10,13 +10,6 @@ from rich.console import Console
 import whence
 from tests import run_reports
 from whence.core.errors import BadExamples, CannotRead
-from whence.runs.report import (
-    format_run_latex,
-    format_run_markdown,
-    format_run_text,
-    render_run_fragment,
-    render_run_html,
-)
 from whence.runs.results import (
     RunComparison,
     RunReport,
@@ -70,12 +63,12 @@ def terminal(found, width=100, **options):
 def surfaces(payload):
     found = RunComparison(payload) if payload["kind"] == "runs" else RunReport(payload)
     return {
-        "text": format_run_text(payload),
+        "text": str(found),
         "terminal": terminal(found),
-        "page": render_run_html(payload),
-        "cell": render_run_fragment(payload),
-        "markdown": format_run_markdown(payload),
-        "latex": format_run_latex(payload),
+        "page": found.to_html(),
+        "cell": found._repr_html_(),
+        "markdown": found.to_markdown(),
+        "latex": found.to_latex(),
     }
 
 

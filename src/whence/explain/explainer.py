@@ -270,9 +270,7 @@ class Explainer:
             failed=failed,
             words=words,
         ):
-            yield from (
-                pair for pair in zip(batch.numbers, batch.results, strict=True) if pair[1]
-            )
+            yield from (pair for pair in zip(batch.numbers, batch.results, strict=True) if pair[1])
 
     def trust(
         self,

@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import cached_property
 from itertools import groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -26,7 +26,8 @@ from whence.core.errors import (
     WhenceError,
     suggest_name,
 )
-from whence.core.files import quote_path, write_if_path
+from whence.core.files import quote_path
+from whence.core.result import RESULT_VERSION, Result
 from whence.core.seed import build_generator
 from whence.data.dataset import match_label_names
 from whence.explain.explanation import compute_method_scale
@@ -40,7 +41,6 @@ from whence.render.colour import (
     compute_word_score,
     describe_conservation_failure,
 )
-from whence.render.document import RESULT_VERSION, SavedResult
 from whence.runs.plan import Plan, to_plain_fields
 from whence.runs.store import (
     TABLES,
@@ -81,6 +81,7 @@ from whence.studies.evaluation.statistics import (
 )
 
 if TYPE_CHECKING:
+    from whence.render.document import Document
     from whence.studies.audit.audit import Audit
 
 
@@ -465,33 +466,21 @@ _MAX_BAD_ROWS = 5  # unreadable rows that are listed
 _AGREEMENT_METRICS = ("tau_b",)
 
 
-class ExportableReport(SavedResult):
-    """A saved result that also exports to Markdown and LaTeX."""
-
-    _writers: ClassVar[Mapping[str, str]] = {
-        "page": "whence.runs.report:render_run_html",
-        "fragment": "whence.runs.report:render_run_fragment",
-        "text": "whence.runs.report:format_run_text",
-        "terminal": "whence.runs.report:render_run_terminal",
-    }
-
-    def to_markdown(self, path: str | Path | None = None) -> str:
-        """Return the report in Markdown, and write it if a path is given."""
-        from whence.runs.report import format_run_markdown
-
-        return write_if_path(format_run_markdown(self.to_dict()), path)
-
-    def to_latex(self, path: str | Path | None = None) -> str:
-        """Return the report in LaTeX (needs booktabs and xcolor), and write it if a path is given."""
-        from whence.runs.report import format_run_latex
-
-        return write_if_path(format_run_latex(self.to_dict()), path)
-
-
-class RunReport(ExportableReport):
+class RunReport(Result):
     """The report of a run: tables, charts, examples, failures, provenance, how to reproduce it."""
 
-    _kind: ClassVar[str] = "run"
+    kind = "run"
+
+    def document(self) -> "Document":
+        """Return the blocks that every surface shows."""
+        from whence.runs.report import build_document
+
+        return build_document(self.data)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Read a report that `save` wrote as JSON, as `load`."""
+        return cls.load(path)
 
     @property
     def evaluation(self) -> Evaluation:
@@ -622,10 +611,10 @@ _MAX_LISTED_CHANGES = 10  # changed predictions in the report
 _MAX_TEXT_LENGTH = 120  # characters of a listed text
 
 
-class RunComparison(ExportableReport):
+class RunComparison(RunReport):
     """The comparison of two runs: settings, gains, agreement and predictions."""
 
-    _kind: ClassVar[str] = "runs"
+    kind = "runs"
 
     def __repr__(self) -> str:
         payload = self.payload

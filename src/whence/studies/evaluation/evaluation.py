@@ -165,7 +165,9 @@ class Evaluation(Result):
         from whence.studies.evaluation.report import build_plot
 
         plot = build_plot(self.data)
-        return write_if_path(sanitise_html(draw_dots({**plot, "head": [plot["title"]]}, as_file=True)), path)
+        return write_if_path(
+            sanitise_html(draw_dots({**plot, "head": [plot["title"]]}, as_file=True)), path
+        )
 
     def __repr__(self) -> str:
         n = self.data["examples"]["explained"]
