@@ -259,10 +259,11 @@ def _stack(rows: Sequence[Sequence[Any]]) -> Array:
 
 def _cut(values: Array, real: Array, fill: int) -> Array:
     """Return values (rows, any width, ...) at the positions that are real, (rows, width, ...)."""
-    missing = max(0, real.shape[1] - values.shape[1])
-    wide = np.pad(values, [(0, 0), (0, missing), *[(0, 0)] * (values.ndim - 2)])
+    missing = real.shape[1] - values.shape[1]
+    if missing > 0:
+        values = np.pad(values, [(0, 0), (0, missing), *[(0, 0)] * (values.ndim - 2)])
     inside = real.reshape(*real.shape, *[1] * (values.ndim - 2))
-    return np.where(inside, wide[:, : real.shape[1]], fill)
+    return np.where(inside, values[:, : real.shape[1]], fill)
 
 
 def _describe_rest(item: EncodedInput, features: Mapping[str, Any]) -> tuple[Hashable, ...]:
