@@ -36,7 +36,6 @@ from dataclasses import dataclass, field
 from math import floor, log10
 from typing import TYPE_CHECKING, Any, Literal
 
-
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
