@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from whence.cli import options
 from whence.cli.options import DATA, MODEL, OUTPUT, option

@@ -1,6 +1,6 @@
 """The writer of LaTeX: blocks, booktabs tables, and escaping of special characters."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from whence.render import document as doc
 from whence.render.colour import compute_shade_colour
@@ -106,30 +106,3 @@ def escape_latex(text: str) -> str:
         "$-$" if sign == "-" and text[i + 1 : i + 2].isdigit() else _LATEX_SIGNS.get(sign, sign)
         for i, sign in enumerate(text)
     )
-
-
-def format_latex_table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], below: Collection[str] = ()
-) -> list[str]:
-    """Return the lines of a booktabs table; rows named in `below` start below a rule.
-
-    Heads are plain text and are escaped; cells are LaTeX.
-    """
-    lines = []
-    for row in rows:
-        lines += ["\\midrule"] if row[0] in below else []
-        lines.append(_format_latex_row(row))
-    return [
-        f"\\begin{{tabular}}{{{'l' * len(heads)}}}",
-        "\\toprule",
-        _format_latex_row([escape_latex(head) for head in heads]),
-        "\\midrule",
-        *lines,
-        "\\bottomrule",
-        "\\end{tabular}",
-        "",
-    ]
-
-
-def _format_latex_row(cells: Sequence[str]) -> str:
-    return " & ".join(cells) + " \\\\"
