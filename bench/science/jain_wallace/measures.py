@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from whence.data.dataset import resolve_label_indices
 from whence.data.example import Example
 from whence.explain.explainer import Explainer
-from whence.explain.trials import encode_readable
+from whence.explain.inputs import encode_dataset
 from whence.stats.intervals import kendall_p_value
 from whence.stats.rank import kendall
 from whence.studies.audit import importance
@@ -30,10 +30,10 @@ NEARLY_0_6 = 0.595
 
 def build_subject(explainer: Explainer, examples: Sequence[Example], seed: int = 0) -> AuditSubject:
     """Return the audit subject of a model and all examples."""
-    numbers, items = encode_readable([one.given for one in examples], explainer.loaded, False, None)
-    kept = [examples[i] for i in numbers]
+    inputs = encode_dataset([one.given for one in examples], explainer.loaded, False, None)
+    kept = [examples[i] for i in inputs.numbers]
     truth = np.array(resolve_label_indices(kept, explainer.labels), dtype=np.int64)
-    return AuditSubject(explainer, kept, items, truth, seed=seed)
+    return AuditSubject(explainer, kept, inputs.items, truth, seed=seed)
 
 
 def measure_model(on: AuditSubject, *, by_class: bool) -> dict[str, Any]:
