@@ -6,9 +6,9 @@ from rich.rule import Rule
 import whence
 from whence.core.files import write_bytes, write_text
 from whence.explain.page import render_page
+from whence.explain.report import build_document
 from whence.render.colour import merge_payloads
 from whence.render.image_maps import render_image_sheet_png
-from whence.render.terminal import render_explanation
 
 PAGE, CARD, MAPS = "whence-demo.html", "whence-demo-trust.html", "whence-demo-shapes.png"
 
@@ -39,16 +39,15 @@ def main() -> None:
         found = explainers[model].explain(text, method=METHODS[model], target=target)
         explained.append(list(found.values()))
         console.print(Rule(style="dim"))
-        console.print(
-            render_explanation(merge_payloads([one.to_dict() for one in found.values()]), top=4)
-        )
+        payload = merge_payloads([one.to_dict() for one in found.values()])
+        console.print(build_document([payload], top=4).to_terminal())
     maps = []
     for label in SHAPES:
         found = explainers["shapes"].explain(PICTURE, method=METHODS["shapes"], target=label)
         explained.append(list(found.values()))
         maps.append(merge_payloads([one.to_dict() for one in found.values()]))
         console.print(Rule(style="dim"))
-        console.print(render_explanation(maps[-1], top=4))
+        console.print(build_document([maps[-1]], top=4).to_terminal())
     write_bytes(MAPS, render_image_sheet_png(maps))
     write_text(PAGE, render_page(explained, title="whence: texts and a picture, explained"))
     console.print(Rule(style="dim"))

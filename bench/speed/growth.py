@@ -162,8 +162,7 @@ def measure(file: Path, threads: int) -> None:
     from bench.speed.measuring import Clock, Log
     from bench.speed.passes import build_batch, build_reading
     from bench.speed.random_models import build_bare_pass, build_bert, build_inputs
-
-    from whence.tracing.out_of_memory import PeakMemoryMeter
+    from tests.memory_meter import PeakMemoryMeter
 
     torch.set_num_threads(threads)
     clock, log = Clock(torch.device("cpu"), repeats=5), Log(file)

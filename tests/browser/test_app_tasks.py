@@ -18,12 +18,7 @@ from tests.browser.app import (
 from tests.browser.test_app_accessibility import axe, findings  # noqa: F401
 from tests.conftest import SHARED
 from whence.explain.explainer import load
-from whence.explain.report import (
-    EARLIER_LABEL,
-    build_piece_rows,
-    format_hundredths,
-    get_full_colour_score,
-)
+from whence.explain.report import EARLIER_LABEL, build_generation_document
 
 pytestmark = APP
 
@@ -155,17 +150,16 @@ def test_generation_picture_has_the_earlier_output_row_of_the_terminal(visit):
     made = load(str(STORIES)).generate(PROMPT, 4, method="attcat")
     said = [row for row in export_picture_table(page, "generation") if row["piece"] == "before"]
     assert {row["piece text"] for row in said} == {EARLIER_LABEL}
-    row = next(row for row in build_piece_rows(made.payload) if row.text == EARLIER_LABEL)
+    before = [sum(cells) for cells in made.payload["earlier"]]
     assert [float(cell["score"]) for cell in said] == pytest.approx(
-        [*row.cells, row.total], rel=1e-5
+        [*before, sum(before)], rel=1e-5
     )
     # Written out in the picture, in hundredths of the largest piece that is no special token.
     drawn = export_picture(page, "generation", "SVG").decode()
-    for value in row.cells[1:]:
-        figure = format_hundredths(value, get_full_colour_score(made.payload)).replace(
-            "-", "\u2212"
-        )
-        assert f">{figure}</text>" in drawn
+    text = build_generation_document(made.payload).to_text()
+    row = next(line for line in text.splitlines() if EARLIER_LABEL in line)
+    for figure in row.removeprefix(f"  {EARLIER_LABEL}").split()[1 : len(before)]:
+        assert f">{figure.replace('-', chr(0x2212))}</text>" in drawn
 
 
 @needs_stories

@@ -74,7 +74,7 @@ def test_methods_whose_scores_add_up_have_no_warnings(explainer):
 
 
 def test_stored_explanation_prints_the_conservation_warning(run, tmp_path):
-    from whence.render.text import format_explanation_text
+    from whence.explain.report import build_document
     from whence.runs.results import Run
 
     table = tmp_path / "texts.tsv"
@@ -85,7 +85,7 @@ def test_stored_explanation_prints_the_conservation_warning(run, tmp_path):
     )
     assert status == 0, err
     payload = Run(tmp_path / "store").explanation(0, "full_lrp")
-    assert "this is no explanation" in format_explanation_text(payload)
+    assert "this is no explanation" in build_document([payload]).to_text()
 
 
 @pytest.mark.parametrize(

@@ -160,21 +160,25 @@ def test_train_attention_on_a_terminal_reports_loss_and_accuracy_of_every_epoch(
 def run_until_signal(end, out, *command):
     """Run a real command until an epoch is kept, and send it a signal."""
     import torch
+    from safetensors import safe_open
 
-    state = out / "training" / "state.json"
+    def count_epochs():
+        with safe_open(out / "training" / "checkpoint.safetensors", "pt") as stored:
+            return len(json.loads(stored.metadata()["state"])["history"])
+
     # As many threads as this process has: a sum in other parts is rounded otherwise.
     environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
     with subprocess.Popen(
         [sys.executable, "-m", "whence", *map(str, command)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
     ) as running:  # fmt: skip
-        while not (state.exists() and json.loads(state.read_text())["state"]["history"]):
+        while not (out / "training" / "checkpoint.safetensors").exists():
             assert running.poll() is None, running.communicate()
             time.sleep(0.002)
         running.send_signal(end)
         said = running.communicate(timeout=60)
     assert not (out / "config.json").exists()
-    return running.returncode, *said, len(json.loads(state.read_text())["state"]["history"])
+    return running.returncode, *said, count_epochs()
 
 
 def test_train_attention_after_sigint_exits_130_and_reports_how_to_resume(data, tmp_path):

@@ -11,8 +11,8 @@ import whence
 from tests import zoo
 from tests.unit.small_tokenizers import byte_level, wordpiece
 from whence.explain.explanation import Explanation
+from whence.explain.report import build_document
 from whence.metrics._requests import OtherClass
-from whence.render.text import format_explanation_text
 from whence.runs.results import Run
 
 TEXT = "an unfathomably cringeworthy but wonderful film"
@@ -135,13 +135,11 @@ def test_explanation_text_of_a_pair_has_no_text_sums_for_leave_one_out():
     model = zoo.make("bert")
     model.resize_token_embeddings(400)
     explainer = whence.load(model, tokenizer=wordpiece())
-    falls = format_explanation_text(explainer.explain(PAIR, method="leave_one_out").to_dict())
+    falls = str(explainer.explain(PAIR, method="leave_one_out"))
     assert "first text " in falls
     assert "first text +" not in falls
     assert "first text -" not in falls
-    sums = format_explanation_text(
-        explainer.explain(PAIR, method="lime", params={"samples": 20}).to_dict()
-    )
+    sums = str(explainer.explain(PAIR, method="lime", params={"samples": 20}))
     assert "first text +" in sums or "first text -" in sums
 
 
@@ -189,4 +187,4 @@ def test_run_store_of_leave_one_out_has_mean_word_scores_and_names_the_mean(run,
     assert status == 0, err
     payload = Run(tmp_path / "store").explanation(0, "leave_one_out")
     assert payload["explanations"][0]["words_by"] == "mean"
-    assert MEAN in format_explanation_text(payload)
+    assert MEAN in build_document([payload]).to_text()

@@ -12,7 +12,7 @@ import whence
 from tests import text_model_classes, zoo
 from tests.text_model_classes import TEXTS, tokenizer
 from whence.core.errors import ModelFailed, NotCapturable
-from whence.tracing.forward import can_route_attention
+from whence.models.facts import get_facts
 
 _TWO = {
     "vocab_size": 64, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
@@ -59,7 +59,7 @@ def test_trace_logits_of_a_decoder_with_causality_by_mask_equal_plain_logits(nam
         # float32, and two ways to sum a softmax.
         assert float(found) == pytest.approx(wanted, abs=1e-4), how
     assert explainer.predict(TEXTS[0], answer=TEXTS[2]).logits[0] == pytest.approx(wanted, abs=1e-4)
-    assert can_route_attention(model)  # it is right there, and need not be left to itself
+    assert get_facts(model).is_routable  # it is right there, and need not be left to itself
 
 
 @pytest.mark.parametrize("name", DECODERS)
@@ -166,20 +166,20 @@ def test_forward_guard_accepts_rounding_of_every_dtype_in_sdpa_and_eager_attenti
     model = zoo.make(name, dtype=dtype)
     model.set_attn_implementation(implementation)
     whence.load(model).explain(zoo.rows(name), method="grad_x_input")
-    assert can_route_attention(model)
+    assert get_facts(model).is_routable
 
 
 def test_forward_guard_accepts_a_deep_model_in_bfloat16():
     config = hf.LlamaConfig(**{**zoo._DECODER, "num_hidden_layers": 24})
     model = zoo.seeded(lambda: hf.LlamaForSequenceClassification(config)).bfloat16().eval()
     whence.load(model).explain(zoo.rows("llama"), method="generic_attention")
-    assert can_route_attention(model)
+    assert get_facts(model).is_routable
 
 
 def test_forward_guard_accepts_a_model_with_dropout_in_training_mode():
     model = bert(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5).train()
     whence.load(model).explain(BERT, method="attcat")
-    assert can_route_attention(model) and model.training
+    assert get_facts(model).is_routable and model.training
 
 
 class Noisy(nn.Module):
@@ -195,7 +195,7 @@ def test_forward_guard_accepts_a_model_that_draws_random_numbers():
     model.dropout = Noisy()
     model.dropout.register_forward_hook(lambda *_: _drawn.append(1))
     whence.load(model).explain(BERT, method="attcat")
-    assert can_route_attention(model)
+    assert get_facts(model).is_routable
     _drawn.clear()
 
 

@@ -18,7 +18,7 @@ from whence.lrp import TABLES, rules
 from whence.lrp.propagate import compute_relevance
 from whence.lrp.tables import ATTN_LRP, CHEFER, CP_LRP, ORIGINAL_LRP
 from whence.methods import method
-from whence.tracing.forward import mark_unroutable
+from whence.models.facts import get_facts
 
 FOLLOWING = [e.name for e in method if {"steps", "relevance"} & set(e.facts["needs"])]
 BACKWARD = [CHEFER, ORIGINAL_LRP, ATTN_LRP, CP_LRP]
@@ -138,7 +138,7 @@ def test_attn_lrp_with_softcapped_routed_attention_equals_eager_attention():
     row = zoo.rows("llama")[0]
     seam = whence.load(model).explain(row, method="attn_lrp").scores
     model.set_attn_implementation("eager")
-    mark_unroutable(model)
+    get_facts(model).is_routable = False
     written = whence.load(model).explain(row, method="attn_lrp").scores
     # Its eager attention and its norms run in float32.
     np.testing.assert_allclose(seam, written, rtol=0, atol=1e-5 * np.abs(written).max())

@@ -14,11 +14,11 @@ from tests.contract.test_masks import LENGTHS, WINDOWS, build_model, build_padde
 from tests.unit.test_masks import Largest
 from whence.data.batches import collate
 from whence.explain.inputs import encode_inputs
+from whence.models.facts import get_facts
 from whence.tracing.ask import count_forwards
 from whence.tracing.attention_interface import IMPLEMENTATION_NAME, list_attention_implementations
 from whence.tracing.attention_override import override_attention
 from whence.tracing.forward import (
-    can_route_attention,
     compute_plain_logits,
     route_unobserved,
     run_without_dense_masks,
@@ -86,15 +86,13 @@ def test_route_unobserved_gives_the_models_own_logits_and_restores_attention(nam
 
 @pytest.mark.parametrize("method", ["gradient", "integrated_gradients", "leave_one_out"])
 @pytest.mark.parametrize("checkpoint", [False, True])
-def test_methods_with_routed_attention_give_the_scores_of_own_attention(
-    method, checkpoint, monkeypatch
-):
+def test_methods_with_routed_attention_give_the_scores_of_own_attention(method, checkpoint):
     """Checkpointing runs blocks again with the masks they were given, after the pass that made them."""
     params = {"steps": 4} if method == "integrated_gradients" else {}
     rows = zoo.rows("llama", (19, 6))
     explainer = whence.load(build_model("mistral"), checkpoint=checkpoint)
     found = explainer.explain(rows, method=method, params=params)
-    monkeypatch.setattr("whence.tracing.forward.can_route_attention", lambda _: False)
+    get_facts(explainer.model).is_routable = False
     wanted = explainer.explain(rows, method=method, params=params)
     for one, other in zip(found, wanted, strict=True):
         size = abs(other.scores).max()
@@ -146,7 +144,7 @@ def test_run_without_dense_masks_on_an_unroutable_model_gives_its_own_logits(sub
             assert torch.equal(
                 run_without_dense_masks(model, lambda: model(**inputs).logits), wanted
             )
-        assert not can_route_attention(model)
+        assert not get_facts(model).is_routable
         with count_forwards(model) as more:
             assert torch.equal(
                 run_without_dense_masks(model, lambda: model(**inputs).logits), wanted
@@ -164,7 +162,7 @@ def test_run_without_dense_masks_after_a_failure_restores_the_attention():
     with pytest.raises(RuntimeError, match="memory"):
         run_without_dense_masks(model, fail)
     assert list_attention_implementations(model) == before
-    assert can_route_attention(model), "memory says nothing about the seam"
+    assert get_facts(model).is_routable, "memory says nothing about the seam"
 
 
 def test_override_attention_of_one_model_leaves_another_model_unchanged():

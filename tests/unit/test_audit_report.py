@@ -10,17 +10,8 @@ from rich.console import Console
 
 from tests import audit_payloads
 from whence.render.charts import AxisScale, compute_ticks, render_plot
-from whence.studies.audit.report import (
-    SKETCH_ASCII,
-    SKETCH_LINES,
-    format_audit_markdown,
-    format_audit_text,
-    format_count_strip,
-    format_plot_sketch,
-    render_audit_fragment,
-    render_audit_html,
-    render_audit_terminal,
-)
+from whence.render.document import Document, Plot, Section
+from whence.studies.audit.audit import Audit
 
 EVIL = "<script>alert('x')</script>\x1b[31m\x07\u202e\u2066\x85[bold]|`"
 AUDITS = {
@@ -37,7 +28,7 @@ AUDITS = {
 def print_to_terminal(payload, width=100, encoding="utf-8"):
     """Return what a terminal of this width, without colour, shows."""
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    Console(file=stream, width=width, color_system=None).print(render_audit_terminal(payload))
+    Console(file=stream, width=width, color_system=None).print(Audit(payload))
     stream.flush()
     return stream.buffer.getvalue().decode(encoding)
 
@@ -60,12 +51,28 @@ class Elements(HTMLParser):
         return [a for t, a in self.found if t == tag and css in (None, *a.get("class", "").split())]
 
 
+def write_text(payload):
+    return str(Audit(payload))
+
+
+def write_page(payload):
+    return Audit(payload).to_html()
+
+
+def write_fragment(payload):
+    return Audit(payload)._repr_html_()
+
+
+def write_markdown(payload):
+    return Audit(payload).to_markdown()
+
+
 SURFACES = {
-    "plain": format_audit_text,
+    "plain": write_text,
     "terminal": print_to_terminal,
-    "page": render_audit_html,
-    "fragment": render_audit_fragment,
-    "markdown": format_audit_markdown,
+    "page": write_page,
+    "fragment": write_fragment,
+    "markdown": write_markdown,
 }
 
 
@@ -91,7 +98,7 @@ def test_audit_report_states_the_threshold_before_effect_and_verdict(surface):
     if surface in ("page", "fragment"):
         own = text[text.index("<h2>permutation") :]
         rule = "Holds if the whole 95% interval is above 0.1"
-        places = [own.index(p) for p in (one["hypothesis"], rule, "✗ fails", "[0.0297, 0.0372]")]
+        places = [own.index(p) for p in (one["hypothesis"], rule, "[0.0297, 0.0372]", "✗ fails")]
         assert places == sorted(places)
     assert one["hypothesis"] in text
     assert one["measure"] in text
@@ -107,11 +114,11 @@ def test_audit_report_row_has_threshold_effect_chance_count_and_verdict():
     assert re.split(r"\s{2,}", row.strip()) == cells
     row = next(
         line
-        for line in format_audit_text(audit_payloads.audit()).splitlines()
-        if line.startswith("guides  ")
+        for line in write_text(audit_payloads.audit()).splitlines()
+        if line.startswith("  guides  ")
     )
     assert re.split(r"\s{2,}", row.strip()) == ["guides", "above 0", "-", "-", "0", "? undecided"]
-    assert "| guides | above 0 | - | - | 0 | ? undecided |" in format_audit_markdown(
+    assert "| guides | above 0 | - | - | 0 | ? undecided |" in write_markdown(
         audit_payloads.audit()
     )
 
@@ -164,7 +171,7 @@ def test_audit_terminal_report_under_no_color_has_no_colour_codes(monkeypatch):
     def coloured():
         stream = io.StringIO()
         Console(file=stream, width=90, force_terminal=True, color_system="truecolor").print(
-            render_audit_terminal(audit_payloads.audit())
+            Audit(audit_payloads.audit())
         )
         return stream.getvalue()
 
@@ -174,45 +181,33 @@ def test_audit_terminal_report_under_no_color_has_no_colour_codes(monkeypatch):
     assert not re.search(r"\x1b\[(3|4|9)\d", coloured())
 
 
-def test_format_count_strip_scales_blocks_to_the_largest_count():
-    # The most is a full block; half of it is 3.5 of 7 steps, rounded up to the fourth; nothing is a blank.
-    assert format_count_strip([0, 4, 8, 1], 4, SKETCH_LINES) == " ▅█▂"
-    assert (
-        format_count_strip([0, 4, 8, 1], 2, SKETCH_LINES) == "▄█"
-    )  # 4 and 9: 4/9 of 7 steps is 3.1
-    assert format_count_strip([0, 0], 2, SKETCH_ASCII) == "  "
+def write_plot(plot):
+    return Document("", [Section("", [Plot(plot)])]).to_text()
 
 
-def test_format_plot_sketch_of_a_histogram_marks_its_threshold():
-    plot = {"kind": "histogram", "title": "t", "x": "x", "edges": [0, 1, 2, 3], "threshold": 2.5,
-            "series": [{"name": "a", "counts": [0, 1, 2], "n": 3}]}  # fmt: skip
-    title, line, mark = format_plot_sketch(plot, 60, SKETCH_LINES)
-    assert title == "t"
-    assert line.split("  ", 3)[-1] == "0  ▅█ 3, n=3"
-    assert mark.index("▲") == line.index("█")
+def test_histogram_in_text_scales_blocks_to_the_largest_count_and_states_the_threshold():
+    # The most is a full block; half of it is 3.5 of 7 steps, rounded up to the fourth; nothing is a dot.
+    plot = {"kind": "histogram", "title": "t", "x": "x", "edges": [0, 1, 2, 3, 4], "threshold": 2.5,
+            "series": [{"name": "a", "counts": [0, 4, 8, 1], "n": 13}]}  # fmt: skip
+    title, line, *_, limit = write_plot(plot).strip().splitlines()
+    assert title == "t, 0 to 4" and limit == "threshold 2.5"
+    assert line.split() == ["a", "·▅█▂", "n=13"]
 
 
-def test_format_plot_sketch_of_a_violin_shows_quartiles_and_median():
+def test_violin_in_text_states_quartiles_and_median():
     values = [0.0, 0.25, 0.5, 0.75, 1.0]
     plot = {"kind": "violin", "title": "t", "x": "x", "y": "y",
             "series": [{"name": "c", "groups": [{"name": "g", "n": 5, "quantiles": values}]}]}  # fmt: skip
-    _, _, line = format_plot_sketch(plot, 60, SKETCH_ASCII)
-    drawn = re.search(r"-+=+o=+-+", line)
-    assert drawn is not None
-    # The median is in the middle of the quartiles, and these as long as both whiskers together, to the column.
-    before, after = drawn[0].split("o")
-    assert abs(before.count("=") - after.count("=")) <= 1
-    assert abs(before.count("-") - before.count("=")) <= 1
-    assert line.endswith("0.5, n=5")
+    assert "g: median 0.5, half of them from 0.25 to 0.75, n=5" in write_plot(plot)
 
 
 def test_audit_report_escapes_hostile_text_in_every_format():
     payload = audit_payloads.hostile(EVIL)
-    for text in (format_audit_text(payload), print_to_terminal(payload)):
+    for text in (write_text(payload), print_to_terminal(payload)):
         assert "\x1b" not in text
         assert "\x07" not in text
         assert "[bold]" in text
-    for text in (render_audit_html(payload), render_audit_fragment(payload)):
+    for text in (write_page(payload), write_fragment(payload)):
         assert not any(sign in text for sign in "\x1b\x07\u202e\u2066\x85")
         assert "<script" not in text
         assert not any(name.startswith("on") for _, attrs in Elements(text).found for name in attrs)
@@ -222,15 +217,15 @@ def test_audit_report_escapes_hostile_text_in_every_format():
             "polyline", "circle", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "code", "dl",
             "dt", "dd", "ul", "li", "a",
         }  # fmt: skip
-    for line in format_audit_markdown(payload).splitlines():
+    for line in write_markdown(payload).splitlines():
         # Neither markup nor a sign that would end a cell is left as it came.
         assert not re.search(r"(?<!\\)<script|(?<!\\)`", line)
         if line.startswith("|"):
-            assert len(re.findall(r"(?<!\\)\|", line)) in (4, 7)
+            assert len(re.findall(r"(?<!\\)\|", line)) in (3, 4, 6, 7)
 
 
 def test_audit_page_loads_nothing_and_labels_every_drawing():
-    text = render_audit_html(audit_payloads.audit())
+    text = write_page(audit_payloads.audit())
     assert "default-src 'none'" in text
     assert not re.search(r"src=|url\(|@import", text)
     elements = Elements(text)
@@ -247,13 +242,13 @@ def test_audit_page_loads_nothing_and_labels_every_drawing():
     assert text.count("<title>") == len(elements.named("title"))
     assert "half of them from" in text
     # A cell of a notebook has no places to go to: there may be several audits below each other.
-    assert Elements(render_audit_fragment(audit_payloads.audit())).named("a") == []
+    assert Elements(write_fragment(audit_payloads.audit())).named("a") == []
 
 
 def test_audit_page_has_every_plot_table_and_note():
     payload = audit_payloads.audit()
     payload["experiments"][1]["notes"] = ["A note & more."]
-    text = render_audit_html(payload)
+    text = write_page(payload)
     elements = Elements(text)
     for one in payload["experiments"]:
         for plot in one["plots"]:
@@ -267,16 +262,16 @@ def test_audit_page_has_every_plot_table_and_note():
     assert len(badges) == 2 * len(payload["experiments"])
 
 
-def test_audit_page_folds_forty_sites_and_lists_every_one():
-    text = render_audit_html(audit_payloads.many_sites(40))
-    assert "At the other sites (40)" in text
+def test_audit_page_folds_forty_one_sites_and_lists_every_one():
+    text = write_page(audit_payloads.many_sites(41))
+    assert "At the other sites (41)" in text
     assert text.count("layer 9, head 2") == 2
-    assert "At the other sites" not in render_audit_html(audit_payloads.many_sites(0))
+    assert "At the other sites" not in write_page(audit_payloads.many_sites(0))
 
 
 def test_audit_page_draws_a_failing_effect_outside_the_holding_side():
     for name, holds in (("permutation", "right"), ("adversarial", "left")):
-        text = render_audit_html(
+        text = write_page(
             audit_payloads.audit(audit_payloads.experiment(name, plots=[], by_class=[]))
         )
         (svg,) = re.findall(r'<svg class="plot".*?</svg>', text)
@@ -325,18 +320,15 @@ def test_render_plot_of_a_violin_draws_no_shape_for_two_values():
     ],
     ids=lambda plot: plot["kind"],
 )
-def test_render_plot_and_format_plot_sketch_of_empty_plots_are_empty(plot):
+def test_empty_plots_are_neither_drawn_nor_written(plot):
     assert render_plot(plot) == ""
-    assert format_plot_sketch(plot, 60, SKETCH_LINES) == []
+    assert write_plot(plot).strip() == ""
 
 
-def test_render_plot_and_format_plot_sketch_fold_many_classes():
+def test_render_plot_folds_many_classes():
     drawn = render_plot(audit_payloads.histogram(tuple(f"class {i}" for i in range(20))))
     assert drawn.count("<svg") == 20
     assert "<summary>14 more</summary>" in drawn
-    assert "  16 more on the page" in format_plot_sketch(
-        audit_payloads.histogram(tuple(f"class {i}" for i in range(20))), 60, SKETCH_LINES
-    )
 
 
 def test_axis_scale_clips_values_and_compute_ticks_gives_round_numbers():
@@ -356,7 +348,7 @@ def test_axis_scale_clips_values_and_compute_ticks_gives_round_numbers():
 def test_audit_text_and_terminal_report_give_mean_tau_with_each_measure():
     for text in (
         print_to_terminal(audit_payloads.audit(), 200),
-        format_audit_text(audit_payloads.audit()),
+        write_text(audit_payloads.audit()),
     ):
         assert (
             "attention's mean tau with gradient 0.350 (significant in 49%), leave one out 0.290 (significant in "

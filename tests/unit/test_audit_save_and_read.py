@@ -29,7 +29,7 @@ def test_audit_gives_answer_conclusion_verdicts_and_experiments_by_name():
 def test_audit_saved_and_read_back_is_equal_in_every_format(tmp_path):
     found = Audit(audit_payloads.audit())
     path = found.save(tmp_path / "audit.json")
-    again = Audit.read(path)
+    again = Audit.load(path)
     assert again.to_dict() == found.to_dict()
     assert json.loads(found.to_json()) == found.to_dict()
     assert str(again) == str(found)
@@ -42,7 +42,9 @@ def test_audit_saved_and_read_back_is_equal_in_every_format(tmp_path):
 
 def test_audit_save_and_read_refuse_bad_paths_and_bad_content(tmp_path):
     found = Audit(audit_payloads.audit())
-    with pytest.raises(BadParameter, match=r"saved as \.json or \.html\. Got '.*audit\.pdf'"):
+    with pytest.raises(
+        BadParameter, match=r"saved as \.json, \.html, \.md or \.tex\. Got '.*audit\.pdf'"
+    ):
         found.save(tmp_path / "audit.pdf")
     with pytest.raises(CannotWrite):
         found.save(tmp_path / "nowhere" / "audit.json")
@@ -56,9 +58,9 @@ def test_audit_save_and_read_refuse_bad_paths_and_bad_content(tmp_path):
         path = tmp_path / "bad.json"
         path.write_text(json.dumps(payload), encoding="utf-8")
         with pytest.raises(CannotRead, match=why):
-            Audit.read(path)
+            Audit.load(path)
     path.write_text("{", encoding="utf-8")
     with pytest.raises(CannotRead, match=r"is not JSON .* Give a file that save\(\) wrote"):
-        Audit.read(path)
+        Audit.load(path)
     with pytest.raises(CannotRead, match=r"Give the path of a saved audit"):
-        Audit.read(tmp_path / "nowhere.json")
+        Audit.load(tmp_path / "nowhere.json")

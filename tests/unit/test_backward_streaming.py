@@ -10,6 +10,7 @@ import torch
 import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
+from tests.memory_meter import PeakMemoryMeter
 from whence.core.errors import BadMethod, BadParameter
 from whence.data.batches import collate
 from whence.explain.inputs import encode_inputs
@@ -21,7 +22,6 @@ from whence.kernels.contract import (
     use_implementation,
 )
 from whence.methods import method
-from whence.tracing.out_of_memory import PeakMemoryMeter
 from whence.tracing.target import TargetSpec
 from whence.tracing.trace import run_traced
 

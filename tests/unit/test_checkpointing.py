@@ -11,10 +11,10 @@ import transformers as hf
 import whence
 from tests import encoder_decoder_models, zoo
 from tests.contract.state import assert_unchanged, snapshot
+from tests.memory_meter import PeakMemoryMeter
 from whence.data.batches import BatchRules, collate
 from whence.metrics._requests import Dropout
 from whence.tracing.ask import ModelQuery
-from whence.tracing.out_of_memory import PeakMemoryMeter
 from whence.tracing.target import TargetSpec
 from whence.tracing.trace import run_traced
 

@@ -7,6 +7,7 @@ import pytest
 import whence
 from tests import language_models, trust_card_payloads
 from whence.core.errors import BadMethod
+from whence.explain.report import build_document
 from whence.methods import method, resolve_score_unit
 from whence.render.colour import (
     SCORE_UNITS,
@@ -15,8 +16,6 @@ from whence.render.colour import (
     get_colour_scale,
     scale_scores,
 )
-from whence.render.html import render_explanations_html
-from whence.render.text import format_explanation_text
 
 FAINT = [0.005, -0.001, 0.0]
 
@@ -102,14 +101,13 @@ def test_faint_explanation_is_nearly_white_with_a_note_on_every_surface(faint_ex
     assert 0 < max(map(abs, tints.words)) < 0.1
     note = payload["explanations"][0]["scale"]["note"]
     assert note.startswith("No word reaches 0.08 logits")
-    html = render_explanations_html([payload])
+    html = build_document([payload]).to_html()
     strip = html[html.index('class="strip"') : html.index("<details")]
     colours = re.findall(r'<mark style="background: rgb\((\d+),(\d+),(\d+)\)"', strip)
     assert all(min(map(int, colour)) > 215 for colour in colours)
     assert "full colour: 0.08 logits" in html and note in html
-    assert "attcat for positive, in logits:" in format_explanation_text(
-        payload
-    ) and note in format_explanation_text(payload)
+    text = build_document([payload]).to_text()
+    assert "attcat for positive, in logits" in text and note in text
     assert note in faint_explanation._repr_html_()
 
 

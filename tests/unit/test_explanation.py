@@ -14,7 +14,7 @@ from tests import zoo
 from tests.unit.small_tokenizers import wordpiece
 from whence.core.errors import CannotRead, CannotWrite
 from whence.explain.explanation import Explanation
-from whence.render.html import read_front_end_file
+from whence.explain.page import read_front_end_file
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 
@@ -90,7 +90,7 @@ def test_load_and_save_at_missing_paths_raise_cannot_read_and_cannot_write(tmp_p
         Explanation.load(tmp_path / "none.json")
     for write in (explanation.save, explanation.to_html):
         with pytest.raises(CannotWrite, match=r"Cannot write .*none/e"):
-            write(tmp_path / "none" / "e")
+            write(tmp_path / "none" / "e.json")
 
 
 def test_to_dict_of_an_explanation_has_the_documented_json_keys(explanation):

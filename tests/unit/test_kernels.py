@@ -16,7 +16,7 @@ import whence
 from tests import zoo
 from tests.reference.test_kernel_twins import layer_of
 from whence.core.errors import BadMethod, BadParameter
-from whence.kernels import device_memory, tiled
+from whence.kernels import tiled
 from whence.kernels.contract import contract, contract_normalised, gather, use_implementation
 from whence.kernels.maps import VisibleKeys
 from whence.kernels.tiled import iterate_row_tiles, use_tile_size
@@ -131,27 +131,6 @@ def test_iterate_row_tiles_covers_all_rows_without_gap_or_overlap():
     assert found == [slice(0, 3), slice(3, 6), slice(6, 9), slice(9, 12)]
 
 
-def test_tile_bytes_are_a_sixteenth_of_little_free_memory(monkeypatch):
-    device = torch.device("cpu")
-    monkeypatch.delenv("WHENCE_TILE_BYTES", raising=False)
-    free = device_memory.count_free_bytes(device)
-    if free is not None:
-        assert 0 < free < 1 << 50
-    monkeypatch.setattr(tiled, "get_recent_free_bytes", lambda _: 1 << 20)
-    assert tiled._count_tile_bytes(device) == (1 << 20) // 16
-    monkeypatch.setattr(tiled, "get_recent_free_bytes", lambda _: None)
-    assert tiled._count_tile_bytes(device) == 1 << 22
-
-
-def test_get_recent_free_bytes_caches_the_count_of_free_memory(monkeypatch):
-    device = torch.device("cpu")
-    monkeypatch.setattr(device_memory, "_cached_free_bytes", {})
-    asked = []
-    monkeypatch.setattr(device_memory, "count_free_bytes", lambda one: asked.append(one) or 7)
-    assert [device_memory.get_recent_free_bytes(device) for _ in range(100)] == [7] * 100
-    assert len(asked) < 5
-
-
 def test_tile_bytes_come_from_the_environment_unless_use_tile_size_overrides(monkeypatch):
     monkeypatch.setenv("WHENCE_TILE_BYTES", "12345")
     assert tiled._count_tile_bytes(torch.device("cpu")) == 12345
@@ -202,10 +181,10 @@ def test_fused_implementation_on_cpu_or_stored_maps_falls_back_to_tiles(monkeypa
     stored = StoredAttention(probabilities=layer.map(), v=layer.v)
     monkeypatch.setenv("TRITON_INTERPRET", "0")
     with use_implementation("fused"):
-        assert not contract_module.can_fuse(layer, row, "attention")
+        assert contract_module._choose_kernels(layer, row, "attention") is tiled
         torch.testing.assert_close(contract(layer, row), contract(stored, row))
         monkeypatch.setenv("TRITON_INTERPRET", "1")
-        assert not contract_module.can_fuse(stored, row, "attention")
+        assert contract_module._choose_kernels(stored, row, "attention") is tiled
 
 
 _EXPLAINED = """

@@ -7,12 +7,11 @@ import torch
 import whence
 from tests.task_models import NLI, explainer
 from whence.core.errors import BadParameter
+from whence.explain.report import build_document
 from whence.flow.graph import trace_flow
 from whence.flow.heads import compute_cross_text_flow
 from whence.flow.weights import compute_attention_weights
 from whence.render.colour import sum_by_segment
-from whence.render.html import render_explanation_fragment
-from whence.render.text import format_explanation_text
 
 PAIR = ("a gripping film", "the plot is thin")
 
@@ -40,9 +39,11 @@ def test_by_segment_sums_token_scores_and_the_note_appears_for_pairs_only():
     assert found.by_segment() == pytest.approx(wanted)
     payload = found.to_dict()
     note = "of all scores by size"
-    assert note in format_explanation_text(payload) and note in render_explanation_fragment(payload)
+    assert note in build_document([payload]).to_text() and note in build_document(
+        [payload]
+    ).to_html(fragment=True)
     single = explainer("bert", "SequenceClassification", NLI).explain(PAIR[0], method="attcat")
-    assert note not in format_explanation_text(single.to_dict())
+    assert note not in str(single)
     assert list(single.by_segment()) == [0]
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from torch.nn.functional import interpolate
 
 from tests import trust_card_payloads
+from whence.explain.report import build_document
 from whence.render.colour import (
     FLAT_MAP_NOTE,
     IMAGE_NEGATIVE,
@@ -23,18 +24,14 @@ from whence.render.colour import (
     scale_scores,
     select_strongest_patches,
 )
-from whence.render.html import render_explanation_fragment, render_explanations_html
 from whence.render.image_maps import (
     decode_png_base64,
     dim_image,
     encode_png_base64,
-    format_digit_map,
     group_by_image,
     overlay_scores,
     render_image_sheet_png,
 )
-from whence.render.terminal import render_explanation, render_explanations
-from whence.render.text import format_explanation_text
 from whence.trust.card import Trust
 
 GRID = (4, 6)
@@ -247,48 +244,23 @@ ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
-def test_terminal_image_maps_are_never_wider_than_the_terminal(width):
-    both = render_explanations([payload(), payload(target="dog")])
-    out = print_to_terminal(both, width)
-    lines = ESCAPE.sub("", out).splitlines()
-    assert max(map(len, lines)) <= width
-    first = next(line for line in lines if "▀" in line)
-    blocks = [len(run) for run in re.findall("▀+", first)]
-    assert len(blocks) == {20: 1, 40: 2, 80: 3, 200: 3}[width]
-    assert blocks[0] == {20: 20, 40: 19, 80: 25, 200: 44}[width]
-    # Blue, with all its strength, is somewhere in the map.
-    assert re.search(r"38;2;[0-9]{1,2};1[0-9]{2};2[0-9]{2}", out)
-    assert "dog (20.0%)" in ESCAPE.sub("", out)
-
-
-@pytest.mark.parametrize("options", [PIPED, {"no_color": True}, {"color_system": "256"}])
-def test_terminal_without_truecolor_prints_digits_for_patches_and_a_note(options):
-    out = print_to_terminal(render_explanation(payload()), 60, **options)
-    text = ESCAPE.sub("", out)
-    assert "▀" not in text
-    assert "No picture here" in text and "--out FILE.png" in " ".join(text.split())
-    assert (
-        " . . . . 9 ." in text and "-4 . . . . ." in text
-    )  # -1 of 2 is 4.5 of 9, which rounds to even
-    assert "48;2" not in out
-    if options is PIPED:
-        assert "\x1b" not in out
-
-
-def test_format_digit_map_pools_patches_where_a_row_is_too_wide():
-    # 6 columns of 2 characters in a width of 6: squares of 2 x 2, whose means are 2/4 and -1/4.
-    lines = format_digit_map(payload(), explanation(), 6)
-    assert lines[:2] == [" . . 9", "-4 . ."]
-    assert "the mean of 2 x 2 patches" in lines[2]
+@pytest.mark.parametrize("options", [{}, PIPED])
+def test_terminal_shows_strongest_patches_as_bars_no_wider_than_the_terminal(width, options):
+    both = build_document([payload(), payload(target="dog")]).to_terminal()
+    text = ESCAPE.sub("", print_to_terminal(both, width, **options))
+    assert max(map(len, text.splitlines())) <= width
+    words = " ".join(text.split())
+    assert "--out FILE.png" in words and "attcat for dog" in words
+    assert "row 2, column 5" in words and "█" * 16 in text
 
 
 def test_flat_map_is_rendered_grey_with_a_note():
     own = payload(explanation("rollout", signed=False, values=np.full(GRID, 0.25)))
-    assert FLAT_MAP_NOTE in print_to_terminal(
-        render_explanation(own), 80
-    ) and FLAT_MAP_NOTE in render_explanations_html([own])
+    printed = print_to_terminal(build_document([own]).to_terminal(), 80)
+    assert FLAT_MAP_NOTE in " ".join(ESCAPE.sub("", printed).split())
+    assert FLAT_MAP_NOTE in build_document([own]).to_html()
     drawn = np.asarray(
-        Image.open(io.BytesIO(decode_page_images(render_explanations_html([own]))[1]))
+        Image.open(io.BytesIO(decode_page_images(build_document([own]).to_html())[1]))
     )
     assert (drawn[..., 0] == drawn[..., 2]).all()
 
@@ -300,13 +272,15 @@ def decode_page_images(html):
 
 def test_html_page_holds_the_image_its_maps_and_a_table_of_patches():
     two = [explanation(), explanation("rollout", signed=False)]
-    html = render_explanations_html([payload(*two), payload(*two, target="dog")])
-    assert html.count("<section>") == 1  # one picture, one section, however many classes
+    html = build_document([payload(*two), payload(*two, target="dog")]).to_html()
+    assert html.count("<section") == 1  # one picture, one section, however many classes
     sizes = [Image.open(io.BytesIO(one)).size for one in decode_page_images(html)]
     assert sizes == [(240, 160)] * 5
     assert "photo.png" in html and "for dog (20.0%)" in html
-    row = '<tr><td class="n">2</td><td class="n">5</td><td class="n">+2</td>'
-    assert html.count(row) == 4
+    assert (
+        html.count('<th scope="row" class="brief">row 2, column 5</th><td class="n brief">+2</td>')
+        == 4
+    )
     assert 'alt="attcat for cat (80.0%)"' in html
     assert not re.findall(r"<script|https?://", html)
 
@@ -316,29 +290,25 @@ def test_group_by_image_joins_targets_of_one_image_and_separates_texts():
     text = {"picture": None}
     groups = group_by_image([payload(), payload(target="dog"), other, text, text])
     assert [len(group) for group in groups] == [2, 1, 1, 1]
-    assert render_explanations_html([payload(), other]).count("<section>") == 2
+    assert build_document([payload(), other]).to_html().count("<section") == 2
 
 
 def test_hostile_names_and_labels_are_escaped_in_html_terminal_and_png():
     evil = payload(explanation(EVIL), target=EVIL, name=EVIL)
-    for html in (render_explanations_html([evil]), render_explanation_fragment(evil)):
+    for html in (build_document([evil]).to_html(), build_document([evil]).to_html(fragment=True)):
         assert "<img src=x" not in html and "onerror=alert(1)>" not in html
         assert "&lt;img src=x" in html
     steering = payload(explanation("a\x1b[2Jb"), target="c\x1b[31md", name="e\x1b]0;f")
-    out = print_to_terminal(render_explanation(steering), 80)
+    out = print_to_terminal(build_document([steering]).to_terminal(), 80)
     assert "\x1b[2J" not in out and "\x1b[31m" not in out
-    assert "\x1b" not in format_explanation_text(steering)
+    assert "\x1b" not in build_document([steering]).to_text()
     assert "\x1b" not in open_png(render_image_sheet_png([steering]))[0].text["Description"]
 
 
-def test_format_explanation_text_names_patches_by_row_and_column():
-    lines = format_explanation_text(payload(), top=2).splitlines()
-    assert lines == [
-        "vit: cat (80.0%)",
-        "attcat for cat:",
-        "  row 2, column 5  +2",
-        "  row 4, column 1  -1",
-    ]
+def test_explanation_text_names_patches_by_row_and_column():
+    lines = build_document([payload()], top=2).to_text().splitlines()
+    assert lines[0] == "vit: cat (80.0%)" and "attcat for cat" in lines
+    assert lines[-2:] == ["  row 2, column 5  +2", "  row 4, column 1  -1"]
 
 
 def test_trust_card_of_an_image_shows_the_image_and_counts_patches():

@@ -8,8 +8,7 @@ import pytest
 import whence
 from tests import run_reports, stores
 from whence.core.errors import BadStore, UnknownMethod
-from whence.render.html import render_explanations_html
-from whence.render.text import format_explanation_text
+from whence.explain.report import build_document
 from whence.runs.results import Run, RunReport, build_explanation_data, collect_results, is_run
 from whence.runs.store import Store
 
@@ -111,8 +110,8 @@ def test_run_explanation_of_a_row_equals_explain_of_its_text(finished_run, expla
             found["explanations"][0][name], own["explanations"][0][name], atol=1e-5
         )
     assert found["explanations"][0]["signed"] is True
-    assert "funny" in render_explanations_html([found])
-    assert "funny" in format_explanation_text(found)
+    assert "funny" in build_document([found]).to_html()
+    assert "funny" in build_document([found]).to_text()
 
 
 def test_run_raises_with_a_reason_for_unknown_method_row_or_table(finished_run):

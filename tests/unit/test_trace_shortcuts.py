@@ -1,34 +1,50 @@
 """Shortcuts of a trace that save time: cached modules, restored modes, fingerprints and one finiteness check."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 import transformers as hf
 
 import whence
 from tests import zoo
+from whence.models.facts import get_facts, get_parts, hold_parts
 from whence.models.fingerprint import compute_fingerprint
-from whence.models.model import cache_modules, list_modules, list_parameters
 from whence.tracing.forward import compute_plain_logits
 from whence.tracing.recorder import check_finite_and_read
 from whence.tracing.restore import restore_on_exit
 
 
 @pytest.mark.parametrize("name", ["bert", "albert", "t5", "distilbert"])
-def test_list_modules_and_list_parameters_equal_those_of_pytorch(name):
+def test_get_parts_gives_the_modules_and_parameters_of_pytorch(name):
     model = zoo.make(name)
-    assert list_modules(model) == list(model.modules())
+    parts = get_parts(model)
+    assert parts.modules == list(model.modules())
     every = list(model.parameters())
-    assert [id(one) for one in list_parameters(list_modules(model))] == [id(one) for one in every]
+    assert [id(one) for one in parts.list_parameters()] == [id(one) for one in every]
+    assert parts.embeddings == [m for m in model.modules() if isinstance(m, torch.nn.Embedding)]
+    assert parts.config_owners == [m for m in model.modules() if hasattr(m, "config")]
 
 
-def test_cache_modules_walks_a_model_once_and_sees_new_modules_afterwards():
+def test_hold_parts_walks_a_model_once_and_sees_new_modules_afterwards():
     model = zoo.make("bert")
-    with cache_modules(model) as first:
-        with cache_modules(model) as second:
-            assert first is second is list_modules(model)
-        assert list_modules(model) is first
+    with hold_parts(model) as first:
+        with hold_parts(model) as second:
+            assert first is second is get_parts(model)
+        assert get_parts(model) is first
     model.extra = torch.nn.Linear(2, 2)
-    assert list_modules(model) == list(model.modules())
+    assert get_parts(model).modules == list(model.modules())
+
+
+def test_facts_of_a_model_go_with_it():
+    model = zoo.make("bert")
+    whence.load(model).explain(zoo.rows("bert")[0], method="attcat")
+    assert get_facts(model).verified_routes
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
 
 
 def test_restore_on_exit_resets_modules_switched_to_training():

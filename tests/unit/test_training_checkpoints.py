@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from tests.trainings import QUICK, attentive, bert, row, same_weights, texts, weights
 from whence.core.errors import BadParameter, CannotRead
@@ -113,12 +115,7 @@ def test_fit_interrupted_several_times_resumes_to_the_same_weights(tmp_path, nam
     again = maker()
     assert fit(again, rows, recipe, pad_id=0, dev=dev, keep=tmp_path / "kept") == found
     assert same_weights(weights(again), weights(straight))
-    kept = sorted(path.name for path in (tmp_path / "kept").iterdir())
-    assert kept == [
-        f"best-{found.best_epoch}.safetensors",
-        f"last-{recipe.epochs}.safetensors",
-        "state.json",
-    ]
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["checkpoint.safetensors"]
 
 
 def test_fit_ignores_half_written_checkpoint_files_of_a_killed_training(tmp_path):
@@ -127,9 +124,7 @@ def test_fit_ignores_half_written_checkpoint_files_of_a_killed_training(tmp_path
     fit(straight, rows, QUICK, pad_id=0)
     with pytest.raises(Killed):
         fit(attentive(), rows, QUICK, pad_id=0, keep=keep, progress=stop_after(50))
-    # Killed while it wrote, or between the weights and the state that names them.
-    (keep / "last-3.safetensors.part").write_bytes(b"half")
-    (keep / "best-3.safetensors").write_bytes(b"half")
+    (keep / "checkpoint.part").write_bytes(b"half")  # killed while it wrote
     model = attentive()
     fit(model, rows, QUICK, pad_id=0, keep=keep)
     assert same_weights(weights(model), weights(straight))
@@ -162,15 +157,19 @@ def test_fit_with_checkpoints_of_another_training_raises_bad_parameter(tmp_path,
         assert "first weights" not in str(refused.value)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 99}', '{"version": 1, "about": {}}'])
-def test_fit_with_a_broken_state_file_raises_cannot_read_with_advice(tmp_path, text):
-    (tmp_path / "state.json").write_text(text)
+@pytest.mark.parametrize(
+    "state", ["{", "[]", '{"version": 99}', '{"version": 2, "about": {}}', None]
+)
+def test_fit_with_a_broken_state_raises_cannot_read_with_advice(tmp_path, state):
+    weights = {"model/x": torch.zeros(1)}
+    metadata = None if state is None else {"state": state}
+    save_file(weights, tmp_path / "checkpoint.safetensors", metadata=metadata)
     with pytest.raises(CannotRead, match=r"is not the state of a training .* to start anew"):
         fit(**build_fit_arguments(), pad_id=0, keep=tmp_path)
 
 
-def test_fit_with_broken_checkpoint_weights_raises_cannot_read_with_advice(tmp_path):
+def test_fit_with_a_broken_checkpoint_raises_cannot_read_with_advice(tmp_path):
     fit(**build_fit_arguments(), pad_id=0, keep=tmp_path)
-    (tmp_path / "last-4.safetensors").write_bytes(b"broken")
-    with pytest.raises(CannotRead, match=r"last-4.safetensors.* to start anew"):
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"broken")
+    with pytest.raises(CannotRead, match=r"checkpoint.safetensors.* to start anew"):
         fit(**build_fit_arguments(), pad_id=0, keep=tmp_path)

@@ -62,7 +62,7 @@ def report_on_run(
         report.to_markdown(markdown)
     if latex is not None:
         report.to_latex(latex)
-    options.print_result(report, console, html=html, as_json=as_json)
+    options.OutputOptions(as_json, html).print(report, console)
     if not as_json:
         for path in paths:
             console.print(f"wrote {path}", style="dim", highlight=False, markup=False)

@@ -109,7 +109,9 @@ class BatchRules:
     mixed: bool = True  # different lengths may mix: only where padding changes nothing
     anchors: frozenset[int] = frozenset()  # ids that must occur equally often (see LoadedModel)
     variants: int = 0  # cells of variants that are only run forward; 0: as many as of others
-    alone: bool = False  # a batch holds one input, whatever its size: others would change the answer
+    alone: bool = (
+        False  # a batch holds one input, whatever its size: others would change the answer
+    )
 
     @property
     def for_variants(self) -> "BatchRules":
@@ -257,10 +259,11 @@ def _stack(rows: Sequence[Sequence[Any]]) -> Array:
 
 def _cut(values: Array, real: Array, fill: int) -> Array:
     """Return values (rows, any width, ...) at the positions that are real, (rows, width, ...)."""
-    missing = max(0, real.shape[1] - values.shape[1])
-    wide = np.pad(values, [(0, 0), (0, missing), *[(0, 0)] * (values.ndim - 2)])
+    missing = real.shape[1] - values.shape[1]
+    if missing > 0:
+        values = np.pad(values, [(0, 0), (0, missing), *[(0, 0)] * (values.ndim - 2)])
     inside = real.reshape(*real.shape, *[1] * (values.ndim - 2))
-    return np.where(inside, wide[:, : real.shape[1]], fill)
+    return np.where(inside, values[:, : real.shape[1]], fill)
 
 
 def _describe_rest(item: EncodedInput, features: Mapping[str, Any]) -> tuple[Hashable, ...]:

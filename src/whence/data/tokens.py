@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import groupby
 from operator import index
 from typing import Any, Literal
@@ -595,13 +595,13 @@ def _recover_encoding(
 
 def _build_encoded_input(features: dict[str, tuple[int, ...]], tokenizer: Any) -> EncodedInput:
     """Build an input from features; its text, tokens and words are recovered when they are needed."""
-    recover = cache(partial(_recover_input, features, tokenizer))
+    recovered = LazyTuple(lambda: (_recover_input(features, tokenizer),))
     return EncodedInput(
         features,
-        LazyTuple(lambda: recover().tokens),
-        LazyTuple(lambda: recover().words),
-        InputText(None) if tokenizer is None else RecoveredText(lambda: recover().source),
-        warnings=() if tokenizer is None else LazyTuple(lambda: recover().warnings),
+        LazyTuple(lambda: recovered[0].tokens),
+        LazyTuple(lambda: recovered[0].words),
+        InputText(None) if tokenizer is None else RecoveredText(lambda: recovered[0].source),
+        warnings=() if tokenizer is None else LazyTuple(lambda: recovered[0].warnings),
     )
 
 

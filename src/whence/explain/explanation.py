@@ -1,6 +1,5 @@
 """Explanation: scores of one input by one method, word scores, image map, provenance; JSON written and parsed."""
 
-import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_typ
 import numpy as np
 
 from whence.core.errors import BadParameter, CannotRead
-from whence.core.files import read_json, write_if_path, write_text
+from whence.core.files import write_if_path
+from whence.core.result import Result
 from whence.core.types import InputText, OutputScale, PassCount, Prediction, Target, Token, Word
 from whence.data.images import MAX_PIXELS
 from whence.data.readout import Readout, dump_readout, parse_readout
@@ -34,8 +34,6 @@ from whence.render.image_maps import Pixels, decode_png_base64, encode_png_base6
 from whence.trust.card import Trust
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from whence.explain.explainer import Explainer
     from whence.render.document import Document
 
@@ -124,8 +122,10 @@ class WordScore:
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(Result):
     """The scores of one input by one method, with target, prediction, tokens and provenance."""
+
+    kind = "explanation"
 
     scores: np.ndarray[Any, Any]  # one number per token, special ones included, nothing rescaled
     tokens: Sequence[Token]
@@ -290,6 +290,11 @@ class Explanation:
         doubt = None if self.explainer is None else find_sign_doubt(self.explainer, self)
         return () if doubt is None else (doubt,)
 
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """The documented JSON object, with this one explanation in it."""
+        return self.to_dict()
+
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON object, with this one explanation in it."""
         return explanation_to_dict(self)
@@ -304,20 +309,6 @@ class Explanation:
     def from_dict(cls, payload: Mapping[str, Any]) -> "Explanation":
         """Build an explanation from the data of `to_dict`."""
         return cls(**parse_explanation(payload))
-
-    def save(self, path: str | Path) -> Path:
-        """Write the explanation as JSON; numbers come back bit for bit."""
-        return write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n")
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Explanation":
-        """Read an explanation from a file that `save` wrote."""
-        payload = read_json(path)
-        if not isinstance(payload, dict):
-            raise CannotRead(
-                f"{str(path)!r} is not a saved explanation. Give a file that save() wrote."
-            )
-        return cls.from_dict(payload)
 
     def to_html(self, path: str | Path | None = None, *, flows: bool = True) -> str:
         """Return an HTML page that needs no network, and write it if a path is given.
@@ -335,18 +326,9 @@ class Explanation:
 
         return build_document([self.to_display_dict()])
 
-    def __str__(self) -> str:
-        return self.document().to_text()
-
     def __repr__(self) -> str:
         best = ", ".join(f"{word.text} {word.score:+.3g}" for word in self.top(3))
         return f"<Explanation {self.method} of {self.target}: {best}>"
-
-    def __rich__(self) -> "RenderableType":
-        return self.document().to_terminal()
-
-    def _repr_html_(self) -> str:
-        return self.document().to_html(fragment=True)
 
 
 T = TypeVar("T")
@@ -392,6 +374,8 @@ def explanation_to_dict(explanation: "Explanation") -> dict[str, Any]:
 
 def parse_explanation(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of an explanation from the data of `explanation_to_dict`."""
+    if not isinstance(payload, Mapping):
+        raise CannotRead("This is not a saved explanation. Give a .json file that save() wrote.")
     if payload.get("version") != PAYLOAD_VERSION:
         raise CannotRead(
             f"This is version {payload.get('version')!r} of the format; this whence reads {PAYLOAD_VERSION}."

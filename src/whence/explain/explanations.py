@@ -1,26 +1,25 @@
 """Explanations: what `explain` returns for several inputs, methods or entities, a sequence also indexed by method."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, overload
 
 from whence.core.errors import BadParameter, CannotRead, UnknownMethod
-from whence.core.files import read_json, write_if_path, write_text
+from whence.core.files import write_if_path, write_text
+from whence.core.result import Result
 from whence.explain.explanation import Explanation
 from whence.render.colour import PAYLOAD_VERSION, merge_payloads
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from whence.explain.request import MethodRequest
     from whence.explain.tasks import TargetedInputs
+    from whence.render.document import Document
 
 Entry = Union[Explanation, "Explanations"]
 
 
-class Explanations(Sequence[Entry]):
+class Explanations(Result, Sequence[Entry]):
     """Explanations of several inputs, of one input by several methods, or both: then each entry is an `Explanations`.
 
     A number selects an entry, a method's name all explanations by it.
@@ -151,20 +150,16 @@ class Explanations(Sequence[Entry]):
         entries = [g[0] if len(g) == 1 else cls(g, methods, of_one=True) for g in groups]
         return cls(entries, methods, of_one=False)
 
-    def save(self, path: str | Path) -> Path:
-        """Write the explanations: as a page if the name ends in .html, as a table in .csv, else as JSON."""
-        ending = Path(path).suffix.lower()
-        if ending in (".html", ".htm"):
-            self.to_html(path)
-            return Path(path)
-        if ending == ".csv":
-            return write_text(path, self.to_dataframe().to_csv(index=False))
-        return write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n")
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """The documented JSON object."""
+        return self.to_dict()
 
-    @classmethod
-    def load(cls, path: str | Path) -> "Explanations":
-        """Read explanations from a JSON file that `save` wrote."""
-        return cls.from_dict(read_json(path))
+    def save(self, path: str | Path) -> Path:
+        """Write the explanations as `Result.save`, or as a table if the name ends in .csv."""
+        if Path(path).suffix.lower() == ".csv":
+            return write_text(path, self.to_dataframe().to_csv(index=False))
+        return super().save(path)
 
     def to_html(self, path: str | Path | None = None, *, flows: bool = True) -> str:
         """Return an HTML page that needs no network, and write it if a path is given; see `Explanation.to_html`."""
@@ -172,28 +167,19 @@ class Explanations(Sequence[Entry]):
 
         return write_if_path(render_page(self.group_by_input(), flows=flows), path)
 
-    def _merge_for_display(self) -> list[dict[str, Any]]:
-        return [merge_payloads([one.to_display_dict() for one in g]) for g in self.group_by_input()]
+    def document(self) -> "Document":
+        """Return the blocks that every surface shows."""
+        from whence.explain.report import build_document
 
-    def __str__(self) -> str:
-        from whence.render.text import format_explanation_text
-
-        return "\n\n".join(map(format_explanation_text, self._merge_for_display()))
+        groups = self.group_by_input()
+        return build_document(
+            [merge_payloads([one.to_display_dict() for one in g]) for g in groups]
+        )
 
     def __repr__(self) -> str:
         groups = self.group_by_input()
         inputs = "1 input" if len(groups) == 1 else f"{len(groups)} inputs"
         return f"<Explanations of {inputs} by {', '.join(self.methods)}>"
-
-    def __rich__(self) -> "RenderableType":
-        from whence.render.terminal import render_explanations
-
-        return render_explanations(self._merge_for_display())
-
-    def _repr_html_(self) -> str:
-        from whence.render.html import render_explanation_fragment
-
-        return "\n".join(map(render_explanation_fragment, self._merge_for_display()))
 
 
 def _list_rows(explanation: Explanation) -> list[dict[str, Any]]:

@@ -7,7 +7,8 @@ explained token costs only the passes of its method.
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -60,6 +61,11 @@ class Generation(Result):
     def __init__(self, data: Mapping[str, Any], made: tuple[Explanation, ...] = ()) -> None:
         super().__init__(data)
         self._made = made
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Read a generation from a JSON file that `save` wrote, as `load`."""
+        return cls.load(path)
 
     def document(self) -> "Document":
         """Return the blocks that every surface shows."""

@@ -28,12 +28,12 @@ from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.explanation import ExplainedImage, Explanation
 from whence.explain.inputs import InputFailureCallback
 from whence.explain.request import MethodRequest
+from whence.models.facts import get_facts
 from whence.models.fingerprint import compute_fingerprint
 from whence.models.model import LoadedModel
 from whence.render.colour import NOT_CONSERVED_CODE, describe_conservation_failure
 from whence.tracing.ask import ModelQuery, PredictionCache
 from whence.tracing.out_of_memory import RetryHalved
-from whence.tracing.restore import get_model_lock
 from whence.tracing.target import TargetSpec, build_predictions, is_value_output
 from whence.tracing.trace import Trace, run_traced
 
@@ -107,7 +107,12 @@ def explain_batches(
                 words=words,
             )
             rows = [numbers[i] for i in chosen]
-            results = _explain_or_report(explain, items, rows, requests, failed)
+            try:
+                results = explain(items, requests)
+            except WhenceError:
+                if failed is None:
+                    raise
+                results = _explain_singly(explain, items, rows, requests, failed)
             yield ExplainedBatch(rows, items, results, targeted.spec, policy, answers)
 
 
@@ -130,21 +135,16 @@ def build_prediction_cache(loaded: LoadedModel, policy: BatchRules) -> Predictio
     )
 
 
-def _explain_or_report(
+def _explain_singly(
     explain: Callable[
         [Sequence[EncodedInput], Sequence[MethodRequest]], list[dict[str, Explanation]]
     ],
     items: Sequence[EncodedInput],
     numbers: Sequence[int],
     requests: Sequence[MethodRequest],
-    failed: InputFailureCallback | None,
+    failed: InputFailureCallback,
 ) -> list[dict[str, Explanation]]:
-    """Explain a batch; if it fails, one input and method at a time, reporting failures to `failed`."""
-    try:
-        return explain(items, requests)
-    except WhenceError:
-        if failed is None:
-            raise
+    """Explain the inputs of a batch that failed, one input and method at a time, reporting failures."""
     results: list[dict[str, Explanation]] = []
     for number, item in zip(numbers, items, strict=True):
         by_name: dict[str, Explanation] = {}
@@ -186,7 +186,7 @@ def explain_batch(
         with work.retry_halved(part):
             batch = collate(part, pad_id=loaded.pad_id, device=loaded.device)
             # Reading a trace may still run the model or its backward pass: the lock keeps others from changing it.
-            with get_model_lock(loaded.model):
+            with get_facts(loaded.model).lock:
                 started = time.perf_counter()
                 trace = trace_batch(loaded, batch, requests, spec)
                 shared = time.perf_counter() - started
@@ -198,7 +198,7 @@ def explain_batch(
                     policy=policy,
                     counter=counter,
                     words=words,
-                    default=explainer.defaults.preferred(batch.has_images),
+                    default=explainer.defaults.preferred.get(batch.has_images),
                 )
                 scored = {request.name: run(request) for request in requests if request.reads}
             for request in requests:
@@ -377,13 +377,15 @@ def _build_explanations(
                 method=request.name,
                 params=request.params,
                 signed=request.is_signed,
-                words_by=request.words_by(measured=result.words is not None),
+                words_by=request.words if result.words is None else "measured",
                 measured=None if result.words is None else result.words[row],
                 axioms=residuals,
                 passes=PassCount(1 + before + extra.forward, request.backwards + extra.backward),
                 seconds=(shared + result.seconds) / len(items),
-                shown=ExplainedImage.from_input(item, None if fine is None else fine[row]),
-                read=item.readout_positions,
+                shown=None
+                if item.picture is None
+                else ExplainedImage.from_input(item, None if fine is None else fine[row]),
+                read=() if item.reading is None else item.readout_positions,
                 reading=item.reading,
                 columns=item.labels,
                 warnings=LazyTuple(

@@ -29,10 +29,10 @@ from whence.metrics._requests import (
     Randomised,
     RepeatedExplanations,
 )
-from whence.models.model import LoadedModel, is_offloaded
+from whence.models.facts import get_facts, is_offloaded
+from whence.models.model import LoadedModel
 from whence.tracing.alter import add_embedding_noise, apply_dropout, randomise_weights
 from whence.tracing.out_of_memory import RetryHalved
-from whence.tracing.restore import get_model_lock
 from whence.tracing.structure import list_stages
 from whence.tracing.target import TargetSpec, rank_labels
 
@@ -183,7 +183,7 @@ class BatchRepeater:
         methods = [request for request in requests.values() if isinstance(request, MethodRequest)]
         try:
             with (
-                get_model_lock(self._loaded.model),
+                get_facts(self._loaded.model).lock,
                 self._apply_change(change, inputs, drawn) as (batch, spec),
             ):
                 # Dropout masks depend on how often a module ran, so checkpointing, which runs it again, is off.
@@ -195,7 +195,7 @@ class BatchRepeater:
                     one.predicted[change] = int(best)
                     self._count(one, 1, max((r.backwards for r in methods), default=0))
                 for request in methods:
-                    adds_up = request.words_by(measured=False) == "sum"
+                    adds_up = request.words == "sum"
                     by_words = inputs[0].words is not None and not adds_up
                     result = run_method(
                         loaded,

@@ -32,14 +32,21 @@ from whence.render.document import (
     Table,
     Tint,
     TintedText,
+    Tone,
 )
 from whence.render.image_maps import describe_group_prediction, group_by_image
-from whence.render.text import format_input_warnings, format_unit, to_line
+from whence.render.text import (
+    describe_prediction,
+    format_input_warnings,
+    format_probability,
+    format_unit,
+    to_line,
+)
 
 PAGE_TITLE = "whence: why did the model say that?"
 _GENERATION_TITLE = "whence: what did the answer come from?"
 _GENERATION_FOOT = "Full colour is the largest |score| of a piece; special tokens are shown and do not set the scale."
-_EARLIER_LABEL = "(said before)"
+EARLIER_LABEL = "(said before)"
 _SHARE_LEGEND = (
     "share: the part of the size of all scores that fell on the piece, of the prompt's text; by length: the "
     "part that an explanation which knows nothing would give it."
@@ -50,12 +57,17 @@ _LINE_PIECES, _LINE_WIDTH, _HEAD_WIDTH = 14, 32, 9
 
 
 def build_document(
-    payloads: Sequence[JsonObject], top: int = 10, title: str = PAGE_TITLE
+    payloads: Sequence[JsonObject], top: int = 10, title: str = PAGE_TITLE, *, listed: bool = False
 ) -> Document:
-    """Return the document of the explanations of one input or several."""
+    """Return the document of the explanations of one input or several; `listed` lists the predictions first."""
     groups = group_by_image([dict(payload) for payload in payloads])
     notes = [IMAGE_SCALE_NOTE if own[0].get("picture") else TEXT_SCALE_NOTE for own in groups]
     sections = [_build_section(own, top) for own in groups]
+    if listed:
+        rows = [
+            (str(n), Cell(describe_prediction(one), "strong")) for n, one in enumerate(payloads, 1)
+        ]
+        sections.insert(0, Section("", [Table((), rows)]))
     return Document(title, sections, " ".join(dict.fromkeys(notes)))
 
 
@@ -195,7 +207,7 @@ def _build_piece_rows(payload: JsonObject, most: int | None = None) -> list[_Pie
         rows.append(_merge_rows(payload, rest, columns))
     before = tuple(sum(cells) for cells in payload["earlier"])
     if len(before) > 1:
-        rows.append(_PieceRow(_EARLIER_LABEL, before, sum(before), special=True))
+        rows.append(_PieceRow(EARLIER_LABEL, before, sum(before), special=True))
     return rows
 
 
@@ -253,36 +265,29 @@ def _list_prompt_pieces(payload: JsonObject, full: float) -> Iterator[Tint]:
 
 
 def _build_matrix(payload: JsonObject, most: int, width: int, head_width: int) -> Table:
+    """Return the scores of pieces by parts of the answer, in hundredths of full colour."""
     scale = _get_scale(payload)["full"] or 1.0
     heads = [
-        Cell(
-            _shorten(output["text"], head_width),
-            "strong",
-            align="right",
-            title=f"{output['probability']:.2%}",
-        )
+        Cell(_shorten(output["text"], head_width), "strong", align="right")
         for output in payload["outputs"]
     ]
-    rows = [
-        [
+    rows = []
+    for row in _build_piece_rows(payload, most):
+        parts = ["" if part is None else f"{part:.1%}" for part in (row.share, row.chance)]
+        sums = [Cell(text, align="right") for text in (f"{row.total:+.3g}", *parts)]
+        cells = [
             Cell(
-                _shorten(row.text, width), "strong" if row.marked else "dim" if row.special else ""
-            ),
-            *(
-                Cell(
-                    _format_hundredths(value, scale),
-                    align="right",
-                    tint=max(-1.0, min(1.0, value / scale)),
-                    title=f"{value:+.6g}",
-                )
-                for value in row.cells
-            ),
-            Cell(f"{row.total:+.3g}", align="right"),
-            *(
-                Cell("" if part is None else f"{part:.1%}", align="right")
-                for part in (row.share, row.chance)
-            ),
+                _format_hundredths(value, scale),
+                align="right",
+                tint=max(-1.0, min(1.0, value / scale)),
+                title=f"{value:+.6g}",
+            )
+            for value in row.cells
         ]
-        for row in _build_piece_rows(payload, most)
-    ]
-    return Table(["", *heads, "sum", "share", "by length"], rows, wide="split")
+        tone: Tone = "strong" if row.marked else "dim" if row.special else ""
+        rows.append([Cell(_shorten(row.text, width), tone), *sums, *cells])
+    likely = (format_probability(output["probability"]) for output in payload["outputs"])
+    blank = [Cell("", align="right")] * 3
+    last = (Cell(text, "dim", align="right") for text in likely)
+    rows.append([Cell("probability", "dim"), *blank, *last])
+    return Table(["", "sum", "share", "by length", *heads], rows, wide="split")

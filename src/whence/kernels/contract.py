@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Literal, get_args
 
 import torch
@@ -64,12 +65,9 @@ def contract(
     quotient: Tensor | None = None,
 ) -> Tensor:
     """Return row · mean over heads of f(A, dL/dA, R), (batch, keys), for a row of (batch, queries)."""
-    check_available(layer)
-    if can_fuse(layer, row, combination):
-        from whence.kernels.triton import launch
-
-        return launch.contract(layer, row, combination, quotient)
-    return tiled.contract(layer, row, combination, quotient)
+    kernels = _choose_kernels(layer, row, combination)
+    found: Tensor = kernels.contract(layer, row, combination, quotient)
+    return found
 
 
 @torch.no_grad()
@@ -81,12 +79,9 @@ def contract_normalised(
     quotient: Tensor | None = None,
 ) -> Tensor:
     """Return row · M with M = I + mean over heads of f(A, dL/dA, R), each row divided by its sum."""
-    check_available(layer)
-    if can_fuse(layer, row, combination):
-        from whence.kernels.triton import launch
-
-        return launch.contract_normalised(layer, row, combination, quotient)
-    return tiled.contract_normalised(layer, row, combination, quotient)
+    kernels = _choose_kernels(layer, row, combination)
+    found: Tensor = kernels.contract_normalised(layer, row, combination, quotient)
+    return found
 
 
 @torch.no_grad()
@@ -98,23 +93,22 @@ def gather(
     quotient: Tensor | None = None,
 ) -> Tensor:
     """Return mean over heads of f(A, dL/dA, R) · columns, (batch, queries, n), for (batch, keys, n)."""
+    kernels = _choose_kernels(layer, columns, combination)
+    found: Tensor = kernels.gather(layer, columns, combination, quotient)
+    return found
+
+
+def _choose_kernels(layer: AttentionMaps, row: Tensor, combination: Combination) -> ModuleType:
+    """Return the fused kernels if they can run, and are requested or measured to be faster; else tiles."""
     check_available(layer)
-    if can_fuse(layer, columns, combination):
+    if may_fuse(row) and has_factors(layer):
         from whence.kernels.triton import launch
 
-        return launch.gather(layer, columns, combination, quotient)
-    return tiled.gather(layer, columns, combination, quotient)
-
-
-def can_fuse(layer: AttentionMaps, row: Tensor, combination: Combination) -> bool:
-    """Return whether to use a fused kernel: it can run, and is requested or measured to be faster."""
-    if not has_factors(layer) or not may_fuse(row):
-        return False
-    from whence.kernels.triton import launch
-
-    return launch.can_contract(layer, row) and (
-        get_implementation() == "fused" or launch.is_faster(layer, row, combination)
-    )
+        if launch.can_contract(layer, row) and (
+            get_implementation() == "fused" or launch.is_faster(layer, row, combination)
+        ):
+            return launch
+    return tiled
 
 
 def may_fuse(like: Tensor) -> bool:
@@ -127,9 +121,8 @@ def may_fuse(like: Tensor) -> bool:
 
 def get_implementation() -> Implementation:
     """Return the requested implementation: of a `with` block, or else of the environment."""
-    return _requested_implementation.get() or _check_implementation(
-        os.environ.get(_KERNELS_VARIABLE, "auto")
-    )
+    chosen, named = _requested_implementation.get(), os.environ.get(_KERNELS_VARIABLE)
+    return chosen or ("auto" if named is None else _check_implementation(named))
 
 
 def _check_implementation(name: str) -> Implementation:

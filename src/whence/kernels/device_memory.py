@@ -2,31 +2,16 @@
 
 import ctypes
 import sys
-import time
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
-_CACHE_SECONDS = 2.0  # age up to which a cached measurement is reused
 _LIMITS_FILE = Path("/proc/self/limits")
 _STATUS_FILE = Path("/proc/self/status")
 _MEMINFO_FILE = Path("/proc/meminfo")
 _CGROUP_FOLDER = Path("/sys/fs/cgroup")
-
-
-_cached_free_bytes: dict[torch.device, tuple[float, int | None]] = {}
-
-
-def get_recent_free_bytes(device: torch.device) -> int | None:
-    """Return the free bytes of a device, at most 2 seconds old: needed more often than they change."""
-    now = time.monotonic()
-    measured_at, free_bytes = _cached_free_bytes.get(device, (-_CACHE_SECONDS, None))
-    if now - measured_at >= _CACHE_SECONDS:
-        free_bytes = count_free_bytes(device)
-        _cached_free_bytes[device] = now, free_bytes
-    return free_bytes
 
 
 def count_free_bytes(device: torch.device) -> int | None:

@@ -17,11 +17,9 @@ import torch
 from torch import Tensor
 
 from whence.core.errors import BadParameter
-from whence.kernels.device_memory import get_recent_free_bytes
 from whence.kernels.maps import (
     AttentionMaps,
     Combination,
-    FactoredMaps,
     RowSelection,
     VisibleKeys,
     get_output_grad,
@@ -113,151 +111,10 @@ class TilePosition(NamedTuple):
     keys: slice
 
 
-class TileOperands:
-    """The operands of some inputs' tiles, in the dtype of the sums; mostly views."""
-
-    def __init__(
-        self,
-        layer: AttentionMaps,
-        inputs: slice,
-        combination: Combination,
-        quotient: Tensor | None,
-        buffers: "TileBuffers",
-    ) -> None:
-        """Select the tensors that a combination needs."""
-        self._layer, self._inputs, self._buffers = layer, inputs, buffers
-        self._positive = combination.startswith("positive")
-        self._groups = layer.heads // layer.v.shape[1]
-        self._v = self._select_inputs(layer.v)
-        # The map is multiplied by the product of each factor with the values.
-        self._factors: list[Tensor] = []
-        if "relevance" in combination:
-            assert quotient is not None
-            self._factors.append(self._select_inputs(quotient))
-        if "gradient" in combination:
-            self._factors.append(self._select_inputs(get_output_grad(layer)))
-        self._q, self._k, self._logsumexp = self._v, self._v, None
-        if has_factors(layer):
-            self._q, self._k = self._select_inputs(layer.q), self._select_inputs(layer.k)
-            if layer.logsumexp is not None and has_logsumexp(layer):
-                self._logsumexp = self._select_inputs(layer.logsumexp)[..., None]
-
-    def compute_tile(self, place: TilePosition, mask: TileMask) -> Tensor:
-        """Return f in a tile, (inputs, heads, rows, keys); the next call overwrites it."""
-        tile = self._compute_weights(place, mask)
-        for factor in self._factors:
-            product = self._buffers.take("product", tile.shape)
-            values = self._select_key_heads(self._v, place)
-            torch.bmm(
-                _flatten_heads(factor[:, place.heads, place.rows]),
-                values.mT,
-                out=_flatten_heads(product),
-            )
-            tile.mul_(product)
-        if self._positive:
-            tile.relu_()
-        mask.zero(tile, place.heads)
-        return tile
-
-    def _compute_weights(self, place: TilePosition, mask: TileMask) -> Tensor:
-        layer, (_, heads, rows, keys) = self._layer, place
-        if not has_factors(layer):
-            weights = layer.weights(rows)[self._inputs, heads, :, keys]
-            return self._buffers.take("tile", weights.shape).copy_(weights)
-        scores = self._compute_scores(layer, place)
-        for table in (layer.bias, layer.visible.dense):
-            if table is not None and table.dtype != torch.bool:
-                scores += select_along(select_tile_part(table, self._inputs, rows, keys), 1, heads)
-        if self._logsumexp is not None:
-            return scores.exp_()
-        mask.exclude(scores, heads)
-        if layer.sink is None:
-            return torch.softmax(scores, -1, out=scores)
-        sink = layer.sink.reshape(-1, 1, 1)[heads].to(scores)
-        total = torch.logaddexp(scores.logsumexp(-1, keepdim=True), sink)
-        return scores.sub_(total).exp_()
-
-    def _compute_scores(self, layer: FactoredMaps, place: TilePosition) -> Tensor:
-        """Return scale · q kᵀ, soft-capped, minus the logsumexp where it is known."""
-        q, k = self._q[:, place.heads, place.rows], self._select_key_heads(self._k, place)
-        scores = self._buffers.take("tile", (*q.shape[:3], k.shape[1]))
-        flat, scale = (
-            _flatten_heads(scores),
-            q.shape[-1] ** -0.5 if layer.scale is None else layer.scale,
-        )
-        logsumexp = None if self._logsumexp is None else self._logsumexp[:, place.heads, place.rows]
-        if logsumexp is not None and layer.softcap is None:
-            torch.baddbmm(
-                _flatten_heads(logsumexp).expand_as(flat),
-                _flatten_heads(q),
-                k.mT,
-                beta=-1,
-                alpha=scale,
-                out=flat,
-            )
-            return scores
-        cap = 1.0 if layer.softcap is None else layer.softcap
-        torch.baddbmm(flat, _flatten_heads(q), k.mT, beta=0, alpha=scale / cap, out=flat)
-        if layer.softcap is not None:
-            scores.tanh_().mul_(cap)
-        return scores if logsumexp is None else scores.sub_(logsumexp)
-
-    def _select_inputs(self, tensor: Tensor) -> Tensor:
-        return tensor[self._inputs].to(self._buffers.dtype)
-
-    def _select_key_heads(self, few: Tensor, place: TilePosition) -> Tensor:
-        """Return some keys of the key heads of some query heads, (inputs x heads, keys, width)."""
-        first, last = place.heads.start // self._groups, -(-place.heads.stop // self._groups)
-        part = few[:, first:last, place.keys]
-        repeats = (place.heads.stop - place.heads.start) // (last - first)
-        if repeats == 1:
-            return _flatten_heads(part)
-        return part[:, :, None].expand(-1, -1, repeats, -1, -1).flatten(0, 2)
-
-
-class TileBuffers:
-    """Reusable memory for one tile after another."""
-
-    def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
-        """Start without memory; `take` allocates it."""
-        self.dtype, self.device = dtype, device
-        self._tensors: dict[str, Tensor] = {}
-
-    def take(self, name: str, shape: Sequence[int]) -> Tensor:
-        """Return an uninitialised tensor of this shape; it invalidates the last one of this name."""
-        size, buffer = math.prod(shape), self._tensors.get(name)
-        if buffer is None or len(buffer) < size:
-            buffer = self._tensors[name] = torch.empty(size, dtype=self.dtype, device=self.device)
-        return buffer[:size].view(*shape)
-
-
-def select_sum_dtype(
-    layer: AttentionMaps, combination: Combination, quotient: Tensor | None
-) -> torch.dtype:
-    """Return the dtype of a contraction: float32, or float64 if an operand is float64."""
-    dtype = torch.promote_types(layer.v.dtype, torch.float32)
-    if quotient is not None and "relevance" in combination:
-        return torch.promote_types(dtype, quotient.dtype)
-    return dtype
-
-
-def has_logsumexp(layer: FactoredMaps) -> bool:
-    """Return whether the forward pass saved the logsumexp at least as exactly as computed here."""
-    exact = torch.promote_types(layer.q.dtype, torch.float32)
-    logsumexp = layer.logsumexp
-    return logsumexp is not None and torch.promote_types(logsumexp.dtype, exact) == logsumexp.dtype
-
-
-def _flatten_heads(tensor: Tensor) -> Tensor:
-    return tensor.flatten(0, 1)
-
-
 # Bytes of one tile of a map. On a CPU the tile should stay in the cache: bench/tiles.py measures which
 # sizes do. An accelerator needs larger tiles.
 _TILE_BYTES = {"cpu": 1 << 22}
 _DEFAULT_TILE_BYTES = 1 << 26
-# Several tiles are in memory at once, and other code needs memory, too.
-_FREE_MEMORY_DIVISOR = 16
 _TILE_VARIABLE = "WHENCE_TILE_BYTES"
 
 # On a CPU several inputs share a tile only if each is small, because they are copied for that.
@@ -332,9 +189,7 @@ def _count_tile_bytes(device: torch.device) -> int:
         return fixed
     if _TILE_VARIABLE in os.environ:
         return _parse_tile_bytes(os.environ[_TILE_VARIABLE])
-    preferred = _TILE_BYTES.get(device.type, _DEFAULT_TILE_BYTES)
-    free = get_recent_free_bytes(device)
-    return preferred if free is None else min(preferred, free // _FREE_MEMORY_DIVISOR)
+    return _TILE_BYTES.get(device.type, _DEFAULT_TILE_BYTES)
 
 
 def _parse_tile_bytes(text: str) -> int:
@@ -354,15 +209,12 @@ def contract(
     Rows of weight zero cost nothing; in the last layer these are all but the rows the prediction reads.
     """
     work = _Contraction(layer, row, combination, quotient)
-    # With a known logsumexp, padding keys only fill their own columns, which are set to zero at the end.
-    # Without one, the softmax must exclude them.
-    late = work.visible.keys if has_factors(layer) and has_logsumexp(layer) else None
-    total = row.new_zeros(row.shape[0], layer.v.shape[2], dtype=work.buffers.dtype)
-    for place, tile in work.iterate_tiles(late=late is not None):
+    total = row.new_zeros(row.shape[0], layer.v.shape[2], dtype=work.dtype)
+    for place, tile in work.iterate_tiles(late=work.late_keys is not None):
         total[place.inputs, place.keys] += _multiply_weights(work.weight(place), tile)
     total *= work.share
-    if late is not None:
-        total.masked_fill_(~late, 0)
+    if work.late_keys is not None:
+        total.masked_fill_(~work.late_keys, 0)
     return total.to(row.dtype)
 
 
@@ -371,7 +223,7 @@ def gather(
 ) -> Tensor:
     """Return mean over heads of f(A, dL/dA, R) · columns, (batch, queries, n), for (batch, keys, n)."""
     work = _Contraction(layer, None, combination, quotient)
-    wide = columns.to(work.buffers.dtype)
+    wide = columns.to(work.dtype)
     total = wide.new_zeros(wide.shape[0], layer.length, wide.shape[2])
     for place, tile in work.iterate_tiles():
         total[place.inputs, place.rows] += tile.sum(1) @ wide[place.inputs, place.keys]
@@ -383,7 +235,7 @@ def contract_normalised(
 ) -> Tensor:
     """Return row · M with M = I + mean over heads of f(A, dL/dA, R), each row divided by its sum."""
     work = _Contraction(layer, row, combination, quotient)
-    total = torch.zeros_like(row, dtype=work.buffers.dtype)
+    total = torch.zeros_like(row, dtype=work.dtype)
     for place, tile in work.iterate_tiles(whole_heads=True):
         ones = tile.new_ones(tile.shape[-1])
         weight = work.weight(place) / (1 + (tile @ ones).sum(1) * work.share)
@@ -400,7 +252,7 @@ def _multiply_weights(weight: Tensor, tile: Tensor) -> Tensor:
 
 
 class _Contraction:
-    """One contraction: its tiles, and the weights of their rows."""
+    """A contraction of a layer's maps, a tile at a time, in the same two buffers."""
 
     def __init__(
         self,
@@ -409,78 +261,150 @@ class _Contraction:
         combination: Combination,
         quotient: Tensor | None,
     ) -> None:
-        """Take a row of weights; None: all rows are needed."""
+        """Take the row that is multiplied; None: all rows are needed."""
         self.layer, self.row = layer, row
-        self.combination, self.quotient = combination, quotient
-        self.buffers = TileBuffers(select_sum_dtype(layer, combination, quotient), layer.v.device)
-        self.visible = layer.visible if has_factors(layer) else VisibleKeys()
+        self.dtype = torch.promote_types(layer.v.dtype, torch.float32)
+        # The map is multiplied by the product of each factor with the values.
+        self._factors: list[Tensor] = []
+        if "relevance" in combination:
+            assert quotient is not None
+            self.dtype = torch.promote_types(self.dtype, quotient.dtype)
+            self._factors.append(quotient)
+        if "gradient" in combination:
+            self._factors.append(get_output_grad(layer))
+        self._positive = combination.startswith("positive")
         # The mean over heads; the map gets half of the output's relevance.
         self.share = (0.5 if "relevance" in combination else 1.0) / layer.heads
+        self.visible, self._logsumexp = VisibleKeys(), None
+        if has_factors(layer):
+            self.visible = layer.visible
+            saved, exact = layer.logsumexp, torch.promote_types(layer.q.dtype, torch.float32)
+            # At least as exact as computed here.
+            if saved is not None and torch.promote_types(saved.dtype, exact) == saved.dtype:
+                self._logsumexp = saved
+        # With a known logsumexp, padding keys only fill their own columns, which may be set to zero at
+        # the end. Without one, the softmax must exclude them.
+        self.late_keys = None if self._logsumexp is None else self.visible.keys
+        self._buffers: dict[str, Tensor] = {}
 
     def weight(self, place: TilePosition) -> Tensor:
         """Return the weights of a tile's rows, (inputs, rows)."""
         assert self.row is not None
-        return self.row[place.inputs, place.rows].to(self.buffers.dtype)
+        return self.row[place.inputs, place.rows].to(self.dtype)
 
     def iterate_tiles(
         self, *, whole_heads: bool = False, late: bool = False
     ) -> Iterator[tuple[TilePosition, Tensor]]:
         """Yield the position of each tile, and f(A, dL/dA, R) there, (inputs, heads, rows, keys).
 
-        With `late`, padding is not hidden here: the caller sets its columns to zero.
+        With `late`, the padding in `late_keys` is not hidden here: the caller sets its columns to zero.
         """
-        device, key_count = self.buffers.device, self.layer.v.shape[2]
+        layer, row = self.layer, self.row
+        device, key_count = layer.v.device, layer.v.shape[2]
         visible = replace(self.visible, keys=None) if late else self.visible
-        size = select_tile_size(self.layer, visible, self.buffers.dtype, whole_heads=whole_heads)
-        has_weight = self._find_weighted_rows(size)
-        for inputs in _iterate_slices(len(self.layer.v), size.inputs):
-            operands = TileOperands(
-                self.layer, inputs, self.combination, self.quotient, self.buffers
-            )
-            for rows, idle in self._iterate_rows(inputs, size.rows, has_weight):
-                keys = visible.reach(_compute_span(rows), key_count)
-                rows = rows if isinstance(rows, slice) else rows.to(device)
+        size = select_tile_size(layer, visible, self.dtype, whole_heads=whole_heads)
+        # Which rows have a weight is asked where the answer saves more than it costs: it synchronises an
+        # accelerator.
+        small = size.inputs >= len(layer.v) and size.rows >= layer.length
+        asks = row is not None and (device.type == "cpu" or not small)
+        has_weight = row.ne(0).cpu() if asks and row is not None else None
+        for inputs in _iterate_slices(len(layer.v), size.inputs):
+            for rows in self._iterate_rows(inputs, size.rows, has_weight):
+                if isinstance(rows, slice):
+                    keys = visible.reach(rows, key_count)
+                else:
+                    keys = visible.reach(slice(int(rows[0]), int(rows[-1]) + 1), key_count)
+                    rows = rows.to(device)
                 mask = build_tile_mask(visible, inputs, rows, keys, device)
-                if idle and self.row is not None:
-                    weightless = self.row[inputs, rows].eq(0)[:, None, :, None]
+                if row is not None and (
+                    has_weight is None or not bool(has_weight[inputs, rows].all())
+                ):
+                    weightless = row[inputs, rows].eq(0)[:, None, :, None]
                     mask = replace(mask, masks=(*mask.masks, weightless))
-                for heads in _iterate_slices(self.layer.heads, size.heads):
+                for heads in _iterate_slices(layer.heads, size.heads):
                     place = TilePosition(inputs, heads, rows, keys)
-                    yield place, operands.compute_tile(place, mask)
-
-    def _find_weighted_rows(self, size: TileSize) -> Tensor | None:
-        """Return which rows have a weight, (batch, queries); None where the check costs more than it saves.
-
-        The check synchronises an accelerator.
-        """
-        if self.row is None:
-            return None
-        small = size.inputs >= len(self.row) and size.rows >= self.layer.length
-        if self.row.device.type != "cpu" and small:
-            return None
-        return self.row.ne(0).cpu()
+                    yield place, self._compute_tile(place, mask)
 
     def _iterate_rows(
         self, inputs: slice, size: int, has_weight: Tensor | None
-    ) -> Iterator[tuple[RowSelection, bool]]:
-        """Yield row selections with a weight in some input, and whether some of their weights may be 0."""
+    ) -> Iterator[RowSelection]:
+        """Yield the rows with a weight in some of the inputs, or all rows where that is not known."""
         if has_weight is None:
-            for rows in _iterate_slices(self.layer.length, size):
-                yield rows, self.row is not None
+            yield from _iterate_slices(self.layer.length, size)
             return
         numbers = has_weight[inputs].any(0).nonzero().squeeze(1)
         for part in torch.split(numbers, size) if len(numbers) else ():
             first, last = int(part[0]), int(part[-1])
-            contiguous = last - first + 1 == len(part)
-            selection: RowSelection = slice(first, last + 1) if contiguous else part
-            yield selection, not bool(has_weight[inputs, selection].all())
+            yield slice(first, last + 1) if last - first + 1 == len(part) else part
+
+    def _compute_tile(self, place: TilePosition, mask: TileMask) -> Tensor:
+        """Return f in a tile, (inputs, heads, rows, keys); the next call overwrites it."""
+        tile = self._compute_weights(place, mask)
+        for factor in self._factors:
+            product = self._take_buffer("product", tile.shape)
+            part = factor[place.inputs, place.heads, place.rows].to(self.dtype)
+            values = self._select_keys(self.layer.v, place)
+            torch.bmm(part.flatten(0, 1), values.mT, out=product.flatten(0, 1))
+            tile.mul_(product)
+        if self._positive:
+            tile.relu_()
+        mask.zero(tile, place.heads)
+        return tile
+
+    def _compute_weights(self, place: TilePosition, mask: TileMask) -> Tensor:
+        layer, (inputs, heads, rows, keys) = self.layer, place
+        if not has_factors(layer):
+            weights = layer.weights(rows)[inputs, heads, :, keys]
+            return self._take_buffer("tile", weights.shape).copy_(weights)
+        q = layer.q[inputs, heads, rows].to(self.dtype)
+        k = self._select_keys(layer.k, place)
+        scores = self._take_buffer("tile", (*q.shape[:3], k.shape[1]))
+        flat, scale = scores.flatten(0, 1), layer.scale
+        scale = q.shape[-1] ** -0.5 if scale is None else scale
+        logsumexp = None
+        if self._logsumexp is not None:
+            logsumexp = self._logsumexp[inputs, heads, rows, None].to(self.dtype)
+        if logsumexp is not None and layer.softcap is None:
+            shift = logsumexp.flatten(0, 1).expand_as(flat)
+            torch.baddbmm(shift, q.flatten(0, 1), k.mT, beta=-1, alpha=scale, out=flat)
+        else:
+            cap = 1.0 if layer.softcap is None else layer.softcap
+            torch.baddbmm(flat, q.flatten(0, 1), k.mT, beta=0, alpha=scale / cap, out=flat)
+            if layer.softcap is not None:
+                scores.tanh_().mul_(cap)
+            if logsumexp is not None:
+                scores.sub_(logsumexp)
+        for table in (layer.bias, layer.visible.dense):
+            if table is not None and table.dtype != torch.bool:
+                scores += select_along(select_tile_part(table, inputs, rows, keys), 1, heads)
+        if logsumexp is not None:
+            return scores.exp_()
+        mask.exclude(scores, heads)
+        if layer.sink is None:
+            return torch.softmax(scores, -1, out=scores)
+        sink = layer.sink.reshape(-1, 1, 1)[heads].to(scores)
+        total = torch.logaddexp(scores.logsumexp(-1, keepdim=True), sink)
+        return scores.sub_(total).exp_()
+
+    def _select_keys(self, few: Tensor, place: TilePosition) -> Tensor:
+        """Return some keys of the key heads of some query heads, (inputs x heads, keys, width)."""
+        heads, groups = place.heads, self.layer.heads // few.shape[1]
+        first, last = heads.start // groups, -(-heads.stop // groups)
+        part = few[place.inputs, first:last, place.keys].to(self.dtype)
+        repeats = (heads.stop - heads.start) // (last - first)
+        if repeats == 1:
+            return part.flatten(0, 1)
+        return part[:, :, None].expand(-1, -1, repeats, -1, -1).flatten(0, 2)
+
+    def _take_buffer(self, name: str, shape: Sequence[int]) -> Tensor:
+        """Return an uninitialised tensor of this shape; it invalidates the last one of this name."""
+        size, buffer = math.prod(shape), self._buffers.get(name)
+        if buffer is None or len(buffer) < size:
+            buffer = torch.empty(size, dtype=self.dtype, device=self.layer.v.device)
+            self._buffers[name] = buffer
+        return buffer[:size].view(*shape)
 
 
 def _iterate_slices(total: int, size: int) -> Iterator[slice]:
     for start in range(0, total, size):
         yield slice(start, min(total, start + size))
-
-
-def _compute_span(rows: RowSelection) -> slice:
-    """Return the slice from the first row to the last."""
-    return rows if isinstance(rows, slice) else slice(int(rows[0]), int(rows[-1]) + 1)

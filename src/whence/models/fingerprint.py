@@ -10,20 +10,13 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from threading import get_ident
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 
-from whence.models.model import list_modules, load_resident_state
+from whence.models.facts import get_facts, get_parts, load_resident_state
 
 # Above this many numbers only an evenly spaced sample is hashed, and the fingerprint says so.
 _MAX_HASHED = 1 << 28
-
-# Model -> quick state, full state and fingerprint, at the time of the fingerprint.
-_fingerprints: WeakKeyDictionary[torch.nn.Module, tuple[Any, Any, str]] = WeakKeyDictionary()
-# Altered model -> the altering thread, the fingerprint there, and the one in all other threads. Explanations of
-# other threads wait until the model is restored.
-_overrides: WeakKeyDictionary[torch.nn.Module, tuple[int, str, str]] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -31,22 +24,21 @@ def override_fingerprint(model: torch.nn.Module, what: str) -> Iterator[None]:
     """Give the model another fingerprint while it is altered, and restore its own afterwards.
 
     It is the hash of the model's own fingerprint and `what`, which identifies the change without hashing all weights.
+    Explanations of other threads wait until the model is restored.
     """
-    own, before = compute_fingerprint(model), _overrides.get(model)
+    facts, own = get_facts(model), compute_fingerprint(model)
+    before = facts.override
     changed = f"{own.partition(':')[0]}:{_start_digest(f'{own} {what}'.encode()).hexdigest()}"
-    _overrides[model] = (get_ident(), changed, before[2] if before else own)
+    facts.override = (get_ident(), changed, before[2] if before else own)
     try:
         yield
     finally:
-        if before:
-            _overrides[model] = before
-        else:
-            del _overrides[model]
+        facts.override = before
 
 
 def is_altered(model: torch.nn.Module) -> bool:
     """Return whether the model is being altered now."""
-    return model in _overrides
+    return get_facts(model).override is not None
 
 
 def _start_digest(start: bytes) -> blake2b:
@@ -55,11 +47,12 @@ def _start_digest(start: bytes) -> blake2b:
 
 def compute_fingerprint(model: torch.nn.Module) -> str:
     """Return "blake2b:..." of all weights, or "blake2b-sampled:..." for very large models."""
-    if model in _overrides:
-        thread, here, elsewhere = _overrides[model]
+    facts = get_facts(model)
+    if facts.override is not None:
+        thread, here, elsewhere = facts.override
         return here if thread == get_ident() else elsewhere
     quick_state = _compute_quick_state(model)
-    known = _fingerprints.get(model)
+    known = facts.fingerprint
     if known is not None and quick_state is not None and known[0] == quick_state:
         return known[2]
     # A quantised layer keeps packed weights, which are no tensors: they are identified by their repr.
@@ -73,12 +66,12 @@ def compute_fingerprint(model: torch.nn.Module) -> str:
     # behind autograd's back (`.data`) shows in a sample of its numbers.
     state = (
         configuration,
-        [(n, v.data_ptr(), _read_version(v)) for n, v in weights],
+        [(n, v.data_ptr(), 0 if v.is_inference() else v._version) for n, v in weights],
         _sample_weights(weights),
     )
     quick_state = None if packed else quick_state
     if known is not None and known[1] == state:
-        _fingerprints[model] = (quick_state, state, known[2])
+        facts.fingerprint = (quick_state, state, known[2])
         return known[2]
     total = sum(value.numel() for _, value in weights)
     step = max(1, -(-total // _MAX_HASHED))
@@ -88,7 +81,7 @@ def compute_fingerprint(model: torch.nn.Module) -> str:
         flat = value.detach().reshape(-1)[::step].contiguous().cpu()
         digest.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
     result = f"blake2b{'-sampled' if step > 1 else ''}:{digest.hexdigest()}"
-    _fingerprints[model] = (quick_state, state, result)
+    facts.fingerprint = (quick_state, state, result)
     return result
 
 
@@ -99,19 +92,19 @@ def _compute_quick_state(model: torch.nn.Module) -> Any:
     """
     named = [
         (key, value)
-        for part in list_modules(model)
+        for part in get_parts(model).modules
         for tensors in (part._parameters, part._buffers)
         for key, value in tensors.items()
         if value is not None
     ]
     config = getattr(model, "config", None)
-    facts = repr(vars(config)) if hasattr(config, "__dict__") else repr(config)
-    return facts, [(n, v.data_ptr(), _read_version(v)) for n, v in named], _sample_weights(named)
-
-
-def _read_version(value: torch.Tensor) -> int:
-    """Return the write count of a weight; 0 for tensors made under inference_mode, which have none."""
-    return 0 if value.is_inference() else value._version
+    text = repr(vars(config)) if hasattr(config, "__dict__") else repr(config)
+    # Tensors made under inference_mode count no writes.
+    return (
+        text,
+        [(n, v.data_ptr(), 0 if v.is_inference() else v._version) for n, v in named],
+        _sample_weights(named),
+    )
 
 
 @torch.no_grad()

@@ -15,13 +15,12 @@ import torch
 from whence.core.errors import BadParameter, BadTokenizer, CannotWrite, NoHead, UnknownModel
 from whence.core.files import format_public_name
 from whence.models import model_files
+from whence.models.facts import find_device, is_offloaded
 from whence.models.model import (
     InfillModel,
     LoadedModel,
     build_loaded_model,
     detect_modality,
-    find_device,
-    is_offloaded,
 )
 from whence.models.model_files import (
     BUILTIN,

@@ -1,26 +1,18 @@
-"""`LoadedModel`: a model with its task, labels, limits, modality, token embeddings, modules and device.
-
-The modules of a model are walked once while it is held: PyTorch's own walk takes a generator for every level
-of every module, which is noticeable on small inputs.
-
-With accelerate, weights may be offloaded to memory or disk and replaced by tensors on the meta device, which
-have a shape and no values; they are then read from where accelerate keeps them.
-"""
+"""`LoadedModel`: a model with its task, labels, limits and modality, from its configuration and its tokenizer."""
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 from typing import Any, Literal
 
 import torch
-from torch import nn
 
 from whence.core.errors import BadTokenizer, NoHead
 from whence.core.types import Task
+from whence.models.facts import find_device, find_token_embeddings
 
 
 @dataclass(frozen=True)
@@ -45,7 +37,7 @@ class LoadedModel:
     cut_by_tokenizer: bool = False
     checkpoint: bool = False  # gradient checkpointing: blocks run again, for less memory
 
-    @property
+    @cached_property
     def is_classifier(self) -> bool:
         """Whether the outputs are labels of the whole input: one row of logits."""
         return self.task in ("single_label", "multi_label", "regression")
@@ -58,7 +50,7 @@ class LoadedModel:
                 "have no predicted label. Give a model that classifies."
             )
 
-    @property
+    @cached_property
     def takes_images(self) -> bool:
         """Whether the model takes images."""
         return self.modality != "text"
@@ -68,7 +60,7 @@ class LoadedModel:
         """The model's input: texts, images, or both compared with each other."""
         return detect_modality(self.model)
 
-    @property
+    @cached_property
     def length_limit(self) -> str:
         """The length limit and whether model or tokenizer sets it, as a clause of a sentence."""
         if self.cut_by_tokenizer:
@@ -97,19 +89,19 @@ class LoadedModel:
             return None
         return None if weight is None else int(weight.shape[0])
 
-    @property
+    @cached_property
     def needs_pair(self) -> bool:
         """Whether an input must be a pair of texts, as for our attentive models with a query."""
         config = self.model.config
         return bool(config.model_type == "attentive" and config.query)
 
-    @property
+    @cached_property
     def needs_single_text(self) -> bool:
         """Whether an input must be a single text, as for our attentive models without a query."""
         config = self.model.config
         return bool(config.model_type == "attentive" and not config.query)
 
-    @property
+    @cached_property
     def takes_boxes(self) -> bool:
         """Whether the model reads the boxes of tokens on a page."""
         return "bbox" in (self.forward_keywords or ())
@@ -141,9 +133,13 @@ class LoadedModel:
                 "...ForConditionalGeneration, ...ForImageClassification, or CLIPModel."
             )
 
+    @cached_property
+    def _takes_input(self) -> bool:
+        return self.modality != "text" or can_take_text(self.model)
+
     def check_input_kind(self) -> None:
         """Refuse a model that takes neither texts nor images."""
-        if self.modality == "text" and not can_take_text(self.model):
+        if not self._takes_input:
             kind, takes = type(self.model), inspect.signature(self.model.forward).parameters
             own = next(
                 (name for name in _OTHER_INPUTS if name in takes), next(iter(takes), "nothing")
@@ -354,126 +350,3 @@ def _parse_length_limit(limit: Any) -> int:
             "tokenizer_config.json, or set tokenizer.model_max_length."
         )
     return int(limit)
-
-
-# Cached modules by the id of the model. No module is added or removed while the cache is held.
-_cached_modules: dict[int, list[nn.Module]] = {}
-
-
-def list_modules(model: nn.Module) -> list[nn.Module]:
-    """Return the modules of `model.modules()`, in its order, from the cache if there is one."""
-    modules = _cached_modules.get(id(model))
-    return _collect_modules(model) if modules is None else modules
-
-
-def list_parameters(modules: Iterable[nn.Module]) -> list[nn.Parameter]:
-    """Return the parameters of these modules, each once."""
-    parameters: dict[int, nn.Parameter] = {}
-    for module in modules:
-        for parameter in module._parameters.values():
-            if parameter is not None:
-                parameters[id(parameter)] = parameter
-    return list(parameters.values())
-
-
-@contextmanager
-def cache_modules(model: nn.Module) -> Iterator[list[nn.Module]]:
-    """Cache the list of a model's modules until the end of the block.
-
-    The caller must hold the model's lock.
-    """
-    before = _cached_modules.get(id(model))
-    _cached_modules[id(model)] = _collect_modules(model) if before is None else before
-    try:
-        yield _cached_modules[id(model)]
-    finally:
-        if before is None:
-            del _cached_modules[id(model)]
-
-
-def _collect_modules(model: nn.Module) -> list[nn.Module]:
-    modules: dict[nn.Module, None] = {}
-    _walk_modules(model, modules)
-    return list(modules)
-
-
-def _walk_modules(module: nn.Module, modules: dict[nn.Module, None]) -> None:
-    modules[module] = None
-    for child in module._modules.values():
-        if child is None or child in modules:
-            continue
-        if child._modules:
-            _walk_modules(child, modules)
-        else:  # most modules are leaves, and a call per leaf would dominate the time
-            modules[child] = None
-
-
-def find_token_embeddings(model: Any) -> Any:
-    """Return the token embedding module of the model, or of its text part.
-
-    Raise NotImplementedError, as transformers does, if there is none.
-    """
-    try:
-        if not hasattr(model, "get_input_embeddings"):  # a user's own module around a model
-            raise NotImplementedError
-        return model.get_input_embeddings()
-    except NotImplementedError:
-        parts = [part for part in model.children() if hasattr(part, "get_input_embeddings")]
-        for part in parts:
-            table = _find_input_embeddings(part)
-            if getattr(table, "weight", None) is not None and table.weight.dim() == 2:
-                return table
-        raise
-
-
-def _find_input_embeddings(part: Any) -> Any:
-    try:
-        return part.get_input_embeddings()
-    except NotImplementedError:
-        return None
-
-
-def load_resident_state(model: torch.nn.Module) -> dict[str, Any]:
-    """Return the state dict with offloaded weights filled in; other meta tensors stay."""
-    state = dict(model.state_dict())
-    if not any(isinstance(weight, torch.Tensor) and weight.is_meta for weight in state.values()):
-        return state
-    for prefix, module in model.named_modules():
-        for hook in _iterate_hooks(module):
-            weights_map: Any = getattr(hook, "weights_map", None)
-            if weights_map is None:
-                continue
-            for name in (*module._parameters, *module._buffers):
-                whole = f"{prefix}.{name}" if prefix else name
-                value = state.get(whole)
-                if isinstance(value, torch.Tensor) and value.is_meta:
-                    state[whole] = weights_map[name]
-    return state
-
-
-def is_offloaded(model: torch.nn.Module) -> bool:
-    """Return whether accelerate loads some weights only when they are needed."""
-    return any(
-        getattr(hook, "offload", False) for part in model.modules() for hook in _iterate_hooks(part)
-    )
-
-
-def find_device(model: torch.nn.Module) -> torch.device:
-    """Return the input device of a model: that of its first weights, or the one they are brought to."""
-    device: torch.device = next(model.parameters()).device
-    if device.type != "meta":
-        return device
-    for part in model.modules():
-        for hook in _iterate_hooks(part):
-            execution_device = getattr(hook, "execution_device", None)
-            if execution_device is not None:
-                return torch.device(execution_device)
-    return device
-
-
-def _iterate_hooks(module: torch.nn.Module) -> Iterator[Any]:
-    """Yield the hooks of accelerate on a module; several are wrapped in one."""
-    hook = getattr(module, "_hf_hook", None)
-    if hook is not None:
-        yield hook
-        yield from getattr(hook, "hooks", ())

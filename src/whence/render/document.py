@@ -31,9 +31,9 @@ needs no `if` around them. A mean is written with its interval, to as many decim
 in two digits.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import floor, isfinite, log10
+from math import floor, log10
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -91,10 +91,6 @@ class Cell:
     def plain(self) -> str:
         """The text and its note."""
         return f"{self.text} {self.note}".strip() if self.note else self.text
-
-
-ATTENTION_LEGEND = "Full colour is the largest weight in any row of the example; pointing at a token shows its weight."
-_TOP_TOKENS = 5  # of an example of attention, where there are no shades
 
 
 def to_cell(value: "str | Cell") -> Cell:
@@ -254,122 +250,6 @@ def drop_empty(blocks: Sequence[Block]) -> list[Block]:
         if known:
             kept.append(block)
     return kept
-
-
-def flatten(blocks: Sequence[Block]) -> list[Block]:
-    """Return blocks one below the other: columns without their frame, and for details what stands instead."""
-    flat: list[Block] = []
-    for block in drop_empty(blocks):
-        if isinstance(block, Columns | Details):
-            flat += flatten(block.blocks if isinstance(block, Columns) else block.instead)
-        elif isinstance(block, Plot):
-            flat += expand_plot(block)
-        else:
-            flat.append(block)
-    return flat
-
-
-def expand_plot(block: Plot) -> list[Block]:
-    """Return the blocks of a plot that is made of text or of cells; all others as they are."""
-    match block.plot["kind"]:
-        case "attention":
-            return list(_expand_attention(block.plot))
-        case "matrix":
-            return _expand_matrix(block.plot)
-    return [block]
-
-
-def _expand_attention(plot: JsonObject) -> Iterator[Block]:
-    """Yield the text of each example, tinted by each row of attention, and the weights as a table."""
-    examples = [one for one in plot["examples"] if one["tokens"] and one["rows"]]
-    yield Heading(plot["title"] if examples else "")
-    yield Paragraph(ATTENTION_LEGEND if examples else "", "dim")
-    for example in examples:
-        largest = max((w for row in example["rows"] for w in row["weights"]), default=0.0) or 1.0
-        share = example.get("probability")
-        said = f"predicted {example['predicted']}"
-        yield Paragraph(said if share is None else f"{said} ({share:.1%})", "strong")
-        for row in example["rows"]:
-            pieces = [
-                piece
-                for token, weight in zip(example["tokens"], row["weights"], strict=True)
-                for piece in (Tint(token, min(1.0, weight / largest), f"{weight:.4g}"), Tint(" "))
-            ]
-            name = f"{row['name']} {row['note']}" if row.get("note") else row["name"]
-            order = sorted(zip(row["weights"], example["tokens"], strict=True), key=lambda p: -p[0])
-            most = ", ".join(f"'{token}' {weight:.2f}" for weight, token in order[:_TOP_TOKENS])
-            yield TintedText(pieces, name, plain=f"{name}: {most}")
-        columns = [row["weights"] for row in example["rows"]]
-        rows = [
-            [token, *(Cell(f"{weights[n]:.4f}", align="right") for weights in columns)]
-            for n, token in enumerate(example["tokens"])
-        ]
-        heads = ["token", *(row["name"] for row in example["rows"])]
-        yield Details("All weights", [Table(heads, rows)])
-
-
-def _expand_matrix(plot: JsonObject) -> list[Block]:
-    """Return a matrix as a table of tinted cells; with `brief`, pages show the colours alone."""
-    low, high = plot["range"]
-    # Where values may be negative, zero has no colour; else the lowest has none.
-    reach = (max(abs(low), abs(high)) if low < 0 else high - low) or 1.0
-
-    def build_cell(value: float | None, name: str) -> Cell:
-        if value is None or not isfinite(value):
-            return Cell("" if plot.get("brief") else "-", "dim", align="right")
-        tint = max(-1.0, min(1.0, (value if low < 0 else value - low) / reach))
-        text = f"{round(value, 2) + 0.0:.2f}"
-        if plot.get("brief"):
-            return Cell(" ", tint=tint, title=f"{name}: {value:.4g}")
-        return Cell(text, align="right", tint=tint)
-
-    rows: list[list[str | Cell]] = [
-        [
-            str(name),
-            *(build_cell(v, f"{name}, {c}") for v, c in zip(values, plot["columns"], strict=True)),
-        ]
-        for name, values in zip(plot["rows"], plot["values"], strict=True)
-    ]
-    if not plot["columns"]:
-        return []
-    table = Table(("", *map(str, plot["columns"])), rows, name=plot["title"])
-    # Colours alone say nothing in characters.
-    return [Details("", [table], instead=())] if plot.get("brief") else [table]
-
-
-def select_columns(
-    table: Table, width: int, *, bars: bool = False
-) -> list[tuple[list[Cell], list[list[Cell]]]]:
-    """Return the heads and rows of a table, or of several that fit the width, if it is to be split.
-
-    Columns without text are left out, or with `bars` those without text and bar, and short rows are filled up.
-    """
-    columns = max(map(len, [table.heads, *table.rows]))
-    grid = [
-        [*map(to_cell, row), *[Cell("")] * (columns - len(row))]
-        for row in [table.heads, *table.rows]
-    ]
-    used = [
-        place
-        for place in range(columns)
-        if not place or any(row[place].plain or (bars and row[place].bar) for row in grid[1:])
-    ]
-    widths = [max(len(row[place].plain) for row in grid) for place in used]
-    bands: list[list[int]] = [[]]
-    taken = widths[0]
-    for place, wide in zip(used[1:], widths[1:], strict=True):
-        if table.wide == "split" and bands[-1] and taken + 2 + wide > width:
-            bands.append([])
-            taken = widths[0]
-        bands[-1].append(place)
-        taken += 2 + wide
-    return [
-        (
-            [grid[0][place] for place in (0, *band)],
-            [[row[place] for place in (0, *band)] for row in grid[1:]],
-        )
-        for band in bands
-    ]
 
 
 @dataclass(frozen=True)

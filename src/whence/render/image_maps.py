@@ -7,40 +7,27 @@ needed.
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 import numpy as np
-from rich.color import Color
-from rich.console import Console, ConsoleOptions, Group, RenderableType
-from rich.segment import Segment, Segments
-from rich.style import Style
-from rich.table import Table
-from rich.text import Text
 
 from whence.render.colour import (
     FLAT_MAP_NOTE,
     IMAGE_SCALE_NOTE,
     compute_heatmap,
     compute_hues,
-    compute_map_colour,
     compute_opacity,
-    format_image_legend,
     format_target,
     get_colour_scale,
     scale_scores,
-    select_strongest_patches,
 )
 from whence.render.text import (
     describe_prediction,
-    format_input_warnings,
     format_unit,
-    list_explanation_notes,
-    sanitise_html,
     sanitise_text,
 )
 
@@ -317,169 +304,6 @@ def _to_ascii(text: str) -> str:
     )
 
 
-_CELL_WIDTH = 2  # a sign or a space, and the digit
-
-
-def format_digit_map(
-    payload: Mapping[str, Any], explanation: Mapping[str, Any], width: int
-) -> list[str]:
-    """Return a map as lines of digits no wider than `width`, followed by a legend."""
-    rows, columns = payload["picture"]["grid"]
-    patches = np.asarray(explanation["scores"], dtype=np.float64).reshape(rows, columns)
-    side = _choose_cell_side((rows, columns), width)
-    floor = get_colour_scale(explanation, "patch")["floor"]
-    values = scale_scores(_average_cells(patches, side), signed=explanation["signed"], floor=floor)
-    lines = ["".join(map(_format_digit, row)).rstrip() for row in values]
-    return [*lines, *_describe_digit_map(payload, explanation, side)]
-
-
-def _format_digit(value: float) -> str:
-    level = round(9 * abs(value))
-    return " ." if not level else f"{'-' if value < 0 else ' '}{level}"
-
-
-def _choose_cell_side(grid: Sequence[int], width: int) -> int:
-    """Return the side, in patches, of the square that one digit stands for, so that a row fits."""
-    return max(1, -(-grid[1] * _CELL_WIDTH // max(width, _CELL_WIDTH)))
-
-
-def _average_cells(patches: np.ndarray[Any, Any], side: int) -> np.ndarray[Any, Any]:
-    """Return the means of squares of patches; squares at the right and lower edges may be smaller."""
-    if side == 1:
-        return patches
-    down, across = (range(0, size, side) for size in patches.shape)
-    return np.array([[patches[y : y + side, x : x + side].mean() for x in across] for y in down])
-
-
-def _describe_digit_map(
-    payload: Mapping[str, Any], explanation: Mapping[str, Any], side: int
-) -> list[str]:
-    target, scale = (
-        sanitise_text(format_target(payload["target"])),
-        get_colour_scale(explanation, "patch"),
-    )
-    own = "a patch" if side == 1 else f"the mean of {side} x {side} patches"
-    if explanation["signed"]:
-        text = f"Each figure is {own}, 9 the largest |score|, - speaks against {target}"
-    else:
-        text = (
-            f"Each figure is {own}, from . for the smallest score to 9 for the largest; this method has no sign: "
-            f"it may count for {target} or against"
-        )
-    legend = scale["legend"].replace("full colour:", "9 is")
-    return [f"{text}; {legend}.", *([scale["note"]] if scale["note"] else [])]
-
-
-IMAGE_STYLE = """
-.whence .maps { display: flex; flex-wrap: wrap; gap: .9rem; margin: .7rem 0 .3rem; }
-.whence .maps figure { margin: 0; flex: 0 1 16rem; min-width: 8rem; }
-.whence .maps.lines { display: grid; grid-template-columns: repeat(var(--columns), minmax(8rem, 16rem)); }
-.whence .maps img { display: block; width: 100%; height: auto; border-radius: 4px; image-rendering: pixelated; }
-.whence .maps figcaption { line-height: 1.35; margin-top: .3rem; overflow-wrap: anywhere; }
-.whence .maps figcaption strong { color: var(--ink); font-weight: 600; }
-.whence .ramp { display: inline-block; width: 7rem; height: .7em; border-radius: 2px; vertical-align: -.02em;
-  margin-right: .5rem; }
-.whence .patches { font-size: .72rem; } .whence .patches td { padding: .1rem .35rem; text-align: right; }
-.whence .scroll { overflow-x: auto; }
-"""
-_TOP_PATCHES = 10
-
-
-def render_image_maps(payloads: Sequence[dict[str, Any]]) -> str:
-    """Return the image and its maps side by side; with several classes and methods, one row per class."""
-    picture = decode_display_image(payloads[0])
-    rows = arrange_score_maps(payloads, picture)
-    name = sanitise_text(str(payloads[0]["picture"].get("name") or ""))
-    own = _render_figure(
-        picture, f"the picture {name}".strip(), "the picture", name or "as the model sees it"
-    )
-    lines = ["".join(map(_render_map_figure, row)) for row in rows]
-    if len(lines) == 1:
-        return f'<div class="maps">{own}{lines[0]}</div>'
-    columns = 1 + len(rows[0])
-    body = "<i></i>".join(lines)  # only the first row starts with the image
-    return f'<div class="scroll"><div class="maps lines" style="--columns: {columns}">{own}{body}</div></div>'
-
-
-def render_colour_key(payload: Mapping[str, Any], explanation: Mapping[str, Any]) -> str:
-    """Return the colour key of one map."""
-    signed = explanation["signed"]
-    stops = [place / 8 for place in range(-8 if signed else 0, 9)]
-    ramp = ", ".join(_blend_on_grey(stop, signed) for stop in stops)
-    full = get_colour_scale(explanation, "patch")["legend"]
-    legend = f"{format_image_legend(payload['target'], signed=signed)}; {full}; {describe_score_range(explanation)}"
-    return (
-        f'<p class="dim"><span class="ramp" style="background: linear-gradient(90deg, {ramp})"></span>'
-        f"{escape(sanitise_html(legend))}</p>"
-    )
-
-
-def render_patch_table(
-    payload: Mapping[str, Any], explanation: Mapping[str, Any], top: int = _TOP_PATCHES
-) -> str:
-    """Return a table of the patches with the largest absolute scores."""
-    patches = select_strongest_patches(explanation["scores"], payload["picture"]["grid"], top)
-    largest = get_colour_scale(explanation, "patch")["full"] or 1.0
-    rows = "".join(
-        f'<tr><td class="n">{patch.row}</td><td class="n">{patch.column}</td><td class="n">{patch.score:+.6g}</td>'
-        f'<td><span class="bar" style="width: {abs(patch.score) / largest * 9:.2f}rem; '
-        f'background: {_format_css_rgba(patch.score / largest, explanation["signed"])}"></span></td></tr>'
-        for patch in patches
-    )
-    target = escape(sanitise_html(format_target(payload["target"])))
-    return (
-        "<table><thead><tr><th>row</th><th>column</th><th>score</th>"
-        f"<th>for {target}</th></tr></thead>{rows}</table>"
-    )
-
-
-def render_patch_grid(payload: Mapping[str, Any], explanation: Mapping[str, Any]) -> str:
-    """Return a table of the scores of all patches, arranged as in the image."""
-    height, width = payload["picture"]["grid"]
-    scores = explanation["scores"]
-    floor = get_colour_scale(explanation, "patch")["floor"]
-    tints = scale_scores(scores, signed=explanation["signed"], floor=floor)
-    head = "".join(f'<th scope="col">{column}</th>' for column in range(1, width + 1))
-    rows = []
-    for row in range(height):
-        cells = "".join(
-            f'<td style="background: {_format_css_rgba(tints[place], explanation["signed"], abs(tints[place]) * 0.6)}">'
-            f"{scores[place]:.3g}</td>"
-            for place in range(row * width, (row + 1) * width)
-        )
-        rows.append(f'<tr><th scope="row">{row + 1}</th>{cells}</tr>')
-    return (
-        f'<div class="scroll"><table class="patches"><thead><tr><th></th>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-    )
-
-
-def _render_map_figure(panel: ScoreMap) -> str:
-    return _render_figure(
-        panel.pixels, f"{panel.method} for {panel.title}", panel.method, f"for {panel.title}"
-    )
-
-
-def _render_figure(pixels: Pixels, alt: str, title: str, under: str) -> str:
-    height, width = pixels.shape[:2]
-    return (
-        f'<figure><img width="{width}" height="{height}" alt="{escape(sanitise_html(alt))}" '
-        f'src="data:image/png;base64,{encode_png_base64(pixels)}"><figcaption><strong>{escape(sanitise_html(title))}</strong><br>'
-        f"{escape(sanitise_html(under))}</figcaption></figure>"
-    )
-
-
-def _format_css_rgba(value: float, signed: bool, alpha: float = 1.0) -> str:
-    return "rgba({},{},{},{:.3f})".format(*compute_map_colour(value, signed=signed), alpha)
-
-
-def _blend_on_grey(value: float, signed: bool) -> str:
-    """Return the colour of a value blended with the dark grey beneath."""
-    share = abs(value) ** 0.75
-    mixed = (60 + (part - 60) * share for part in compute_map_colour(value, signed=signed))
-    return "rgb({:.0f},{:.0f},{:.0f})".format(*mixed)
-
-
 _LUMINANCE = np.array([0.299, 0.587, 0.114])  # perceived brightness of red, green and blue
 _BRIGHTNESS_SHARE, _BLACK_LEVEL = (
     0.42,
@@ -503,152 +327,3 @@ def overlay_scores(
     alpha = compute_opacity(values)[..., None]
     mixed = dim_image(picture) * (1 - alpha) + compute_hues(values, signed=signed) * alpha
     return np.clip(np.round(mixed), 0, 255).astype(np.uint8)
-
-
-_MAX_PANEL_WIDTH, _MIN_PANEL_WIDTH, _MIN_PAIR_WIDTH, _PANEL_GAP = 44, 24, 16, 2
-_BAR_WIDTH = 16
-NO_TRUECOLOR_NOTE = (
-    "No picture here: it takes a terminal with 24-bit colour (COLORTERM=truecolor says it has that). "
-    "--out FILE.png and --html FILE show it."
-)
-
-
-class ImageMapsRenderable:
-    """A rich renderable of the maps of one image, with one payload per class."""
-
-    def __init__(self, payloads: Sequence[dict[str, Any]], top: int = 8) -> None:
-        self._payloads, self._top = payloads, top
-
-    def __rich_console__(
-        self, console: Console, options: ConsoleOptions
-    ) -> Iterator[RenderableType]:
-        """Yield the maps, fitted to the width and colours of the terminal."""
-        payloads, first = self._payloads, self._payloads[0]
-        yield Text.assemble(
-            (sanitise_text(first["model"]["name"]), "dim"),
-            "  ",
-            (describe_group_prediction(payloads), "bold"),
-        )
-        for warning in dict.fromkeys(format_input_warnings(payload) for payload in payloads):
-            if warning:
-                yield Text(warning, "yellow")
-        colours = can_show_images(console, options)
-        if colours:
-            yield Text()
-            yield render_maps_side_by_side(payloads, options.max_width)
-            yield Text(IMAGE_SCALE_NOTE, "dim")
-        else:
-            yield Text(NO_TRUECOLOR_NOTE, "dim")
-        for payload in payloads:
-            for explanation in payload["explanations"]:
-                yield Text()
-                yield from _render_map_details(
-                    payload, explanation, self._top, options.max_width, colours
-                )
-
-
-def can_show_images(console: Console, options: ConsoleOptions) -> bool:
-    """Return whether the terminal has 24-bit colour and half-block characters."""
-    return console.color_system == "truecolor" and not (console.no_color or options.ascii_only)
-
-
-def render_image_map(
-    payload: Mapping[str, Any], explanation: Mapping[str, Any], width: int, colours: bool
-) -> Iterator[RenderableType]:
-    """Yield one map beside its image, or in digits without colours, and its legend."""
-    if colours:
-        yield render_maps_side_by_side([{**payload, "explanations": [explanation]}], width)
-        scale = get_colour_scale(explanation, "patch")
-        legend = sanitise_text(format_image_legend(payload["target"], signed=explanation["signed"]))
-        yield Text(f"{legend}; {scale['legend']}", "dim")
-        if scale["note"]:
-            yield Text(scale["note"], "dim")
-    else:
-        yield from map(Text, format_digit_map(payload, explanation, width))
-
-
-def render_maps_side_by_side(payloads: Sequence[dict[str, Any]], width: int) -> RenderableType:
-    """Return the image and all maps side by side, as many per row as fit."""
-    picture = decode_display_image(payloads[0])
-    panels = [("the picture", "", picture)]
-    for row in arrange_score_maps(payloads, picture):
-        panels += [(panel.method, panel.title, panel.pixels) for panel in row]
-    least = (
-        2 if width >= 2 * _MIN_PAIR_WIDTH + _PANEL_GAP else 1
-    )  # a map stands beside its image if two panels fit
-    across = min(len(panels), max(least, (width + _PANEL_GAP) // (_MIN_PANEL_WIDTH + _PANEL_GAP)))
-    room = min(_MAX_PANEL_WIDTH, (width - _PANEL_GAP * (across - 1)) // across)
-    lines: list[RenderableType] = []
-    for at in range(0, len(panels), across):
-        table = Table.grid(padding=(0, _PANEL_GAP, 0, 0))
-        row_panels = panels[at : at + across]
-        for _ in row_panels:
-            table.add_column(width=room)
-        table.add_row(*(_render_half_blocks(pixels, room) for _, _, pixels in row_panels))
-        table.add_row(*(_truncate_line(title, room, "bold") for title, _, _ in row_panels))
-        table.add_row(*(_truncate_line(under, room, "dim") for _, under, _ in row_panels))
-        lines += [table, Text()]
-    return Group(*lines)
-
-
-def _truncate_line(text: str, room: int, style: str) -> Text:
-    line = Text(text, style, no_wrap=True)
-    line.truncate(room, overflow="ellipsis")
-    return line
-
-
-def _render_half_blocks(pixels: Pixels, columns: int) -> RenderableType:
-    """Return pixels as half-block characters: foreground is the upper pixel, background the lower."""
-    rows = max(1, round(columns * pixels.shape[0] / pixels.shape[1] / 2))
-    small = resize_image(pixels, 2 * rows, columns)
-    cells = []
-    for upper, lower in zip(small[::2], small[1::2], strict=True):
-        cells += [
-            Segment("▀", _build_block_style(above, below))
-            for above, below in zip(upper, lower, strict=True)
-        ]
-        cells.append(Segment.line())
-    return Segments(cells[:-1])
-
-
-def _build_block_style(above: np.ndarray[Any, Any], below: np.ndarray[Any, Any]) -> Style:
-    return Style.from_color(Color.from_rgb(*map(int, above)), Color.from_rgb(*map(int, below)))
-
-
-def _render_map_details(
-    payload: Mapping[str, Any], explanation: Mapping[str, Any], top: int, width: int, colours: bool
-) -> Iterator[RenderableType]:
-    """Yield the legend of one map, or the map in digits without colours, and its strongest patches."""
-    method, target = (
-        sanitise_text(explanation["method"]),
-        sanitise_text(format_target(payload["target"])),
-    )
-    if colours:
-        legend = sanitise_text(format_image_legend(payload["target"], signed=explanation["signed"]))
-        full = get_colour_scale(explanation, "patch")["legend"]
-        yield Text.assemble((method, "bold"), "  ", (f"{legend}; {full}", "dim"))
-    else:
-        yield Text.assemble((method, "bold"), f" for {target}")
-        yield from map(Text, format_digit_map(payload, explanation, width))
-    yield Text(describe_score_range(explanation), "dim")
-    yield _render_patch_bars(payload, explanation, top)
-    yield from (Text(note, "dim") for note in list_explanation_notes(payload, explanation))
-
-
-def _render_patch_bars(
-    payload: Mapping[str, Any], explanation: Mapping[str, Any], top: int
-) -> Table:
-    table = Table.grid(padding=(0, 2))
-    patches = select_strongest_patches(explanation["scores"], payload["picture"]["grid"], top)
-    largest = get_colour_scale(explanation, "patch")["full"] or 1.0
-    for patch in patches:
-        blocks = "█" * round(_BAR_WIDTH * min(1.0, abs(patch.score) / largest))
-        tone = "rgb({},{},{})".format(
-            *compute_map_colour(patch.score / largest, signed=explanation["signed"])
-        )
-        table.add_row(
-            f"  {patch}",
-            Text(f"{patch.score:+.3g}", justify="right"),
-            Text(blocks, tone),
-        )
-    return table

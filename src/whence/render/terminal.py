@@ -1,7 +1,6 @@
 """The writer of the terminal: rich texts and tables, fitted to its width and characters."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -9,94 +8,57 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from whence.render import document as doc
 from whence.render.charts import sketch_plot
-from whence.render.colour import compute_shade_colour, compute_shades, get_colour_scale
-from whence.render.document import (
-    Block,
-    Bullets,
-    Cell,
-    Code,
-    Columns,
-    Details,
-    Document,
-    FactList,
-    Heading,
-    Paragraph,
-    Plot,
-    TintedText,
-    drop_empty,
-    expand_plot,
-    select_columns,
-)
-from whence.render.document import Table as TableBlock
-from whence.render.image_maps import ImageMapsRenderable, group_by_image
-from whence.render.text import (
-    describe_prediction,
-    format_input_warnings,
-    list_explanation_notes,
-    needs_gap,
-    sanitise_text,
-    select_top_features,
-    to_line,
-)
+from whence.render.colour import compute_shade_colour
+from whence.render.text import flatten, needs_gap, sanitise_text, select_columns, to_line
 
 _BAR_WIDTH = 16
 _MIN_SIDE_BY_SIDE = 50  # columns; a narrower terminal shows everything in one column
 # Substitutes for characters that an ASCII terminal would show as escape codes.
-_ASCII_SIGNS = str.maketrans(
-    {"↑": "^", "↓": "v", "°": "~", "✓": "+", "✗": "x", "–": "-", "�": "?", "…": "~"}
-)
+_ASCII_SIGNS = str.maketrans("↑↓°✓✗–�…·▁▂▃▄▅▆▇█░━┃│└─", "^v~+x-?~ ._-=+*%#:**|+-")
 
 
 class TerminalWriter:
     """Makes rich texts and tables, with ASCII substitutes if the terminal's encoding needs them."""
 
     def __init__(self, *, ascii_only: bool) -> None:
-        self._ascii_only = ascii_only
         self._signs = _ASCII_SIGNS if ascii_only else {}
 
     def __call__(self, text: str, style: str = "") -> Text:
         """Return a text in a style."""
         return Text(sanitise_text(text).translate(self._signs), style)
 
-    def heading(self, text: str, badge: Cell | None, style: str = "bold") -> Text:
+    def heading(self, text: str, badge: doc.Cell | None, style: str = "bold") -> Text:
         """Return a heading with its verdict."""
         parts = [self(to_line(text), style)] if text else []
         return Text("  ").join([*parts, *([self.cell(badge)] if badge else [])])
 
-    def blocks(self, given: Sequence[Block], width: int, before: Block) -> Iterator[RenderableType]:
+    def blocks(
+        self, given: Sequence[doc.Block], width: int, before: doc.Block
+    ) -> Iterator[RenderableType]:
         """Yield blocks one below the other, with empty lines where they are needed."""
-        for block in drop_empty(given):
-            match block:
-                case Details(_, _, instead):
-                    inner = drop_empty(instead)
-                    yield from self.blocks(inner, width, before)
-                    before = inner[-1] if inner else before
-                    continue
-                case Plot() if (expanded := expand_plot(block)) != [block]:
-                    yield from self.blocks(expanded, width, before)
-                    before = block
-                    continue
+        for block in flatten(given, columns=True):
             own = list(self._render_block(block, width))
             if own and needs_gap(before, block):
                 yield Text()
             yield from own
             before = block if own else before
 
-    def _render_block(self, block: Block, width: int) -> Iterator[RenderableType]:
+    def _render_block(self, block: doc.Block, width: int) -> Iterator[RenderableType]:
         match block:
-            case Heading(text, badge):
+            case doc.Heading(text, badge):
                 yield self.heading(text, badge)
-            case Paragraph(text, tone):
+            case doc.Paragraph(text, tone):
                 yield self(to_line(text), _STYLES[tone])
-            case Bullets(lines, tone):
+            case doc.Bullets(lines, tone):
                 yield from (self(to_line(line), _STYLES[tone]) for line in lines)
-            case FactList(pairs):
+            case doc.FactList(pairs):
                 yield render_fact_list([(n, to_line(t)) for n, t in pairs if t], self, width)
-            case TableBlock(name=name):
+            case doc.Table(name=name):
                 yield from [self(to_line(name), "bold")] if name else []
                 yield from self._render_table(block, width)
-            case TintedText(pieces, legend):
+            case doc.TintedText(pieces, legend):
                 line = Text.assemble(
                     *(
                         self(p.text, choose_tint_style(p.shade))
@@ -106,15 +68,15 @@ class TerminalWriter:
                 )
                 yield Padding.indent(line, 2) if block.beside else line
                 yield from [self(to_line(legend), "dim")] if legend else []
-            case Plot(plot):
-                for row in sketch_plot(plot, width, ascii_only=self._ascii_only):
-                    yield Text(row, no_wrap=True, overflow="ellipsis")
-            case Columns(inner):
-                yield from self._render_columns(drop_empty(inner), width)
-            case Code(text):
+            case doc.Plot(plot):
+                for row in sketch_plot(plot, width):
+                    yield Text(row.translate(self._signs), no_wrap=True, overflow="ellipsis")
+            case doc.Columns(inner):
+                yield from self._render_columns(doc.drop_empty(inner), width)
+            case doc.Code(text):
                 yield from (indent_line(self(line)) for line in text.splitlines())
 
-    def _render_columns(self, inner: Sequence[Block], width: int) -> Iterator[RenderableType]:
+    def _render_columns(self, inner: Sequence[doc.Block], width: int) -> Iterator[RenderableType]:
         """Yield blocks in two columns, if there is room."""
         beside = 2 if width >= 2 * _MIN_CHART_WIDTH + 2 else 1
         room = (width - 2 * (beside - 1)) // beside
@@ -128,20 +90,19 @@ class TerminalWriter:
             )
             yield grid
 
-    def cell(self, cell: Cell) -> Text:
+    def cell(self, cell: doc.Cell) -> Text:
         """Return a cell as rich text: shaded, in its tone, with its bar and its note."""
         tint = "" if cell.tint is None else choose_tint_style(cell.tint)
         text = self(to_line(cell.text), tint or _STYLES[cell.tone])
         if cell.bar is not None:
             colour = compute_shade_colour(1.0 if cell.bar > 0 else -1.0)
-            sign = "#" if self._ascii_only else "█"
-            blocks_of = sign * round(_BAR_WIDTH * min(1.0, abs(cell.bar)))
-            text.append(blocks_of, "rgb({},{},{})".format(*colour))
+            blocks_of = "█" * round(_BAR_WIDTH * min(1.0, abs(cell.bar)))
+            text.append(blocks_of.translate(self._signs), "rgb({},{},{})".format(*colour))
         if cell.note:
             text = Text.assemble(text, " ", self(to_line(cell.note), "dim"))
         return text
 
-    def _render_table(self, table: TableBlock, width: int) -> Iterator[RenderableType]:
+    def _render_table(self, table: doc.Table, width: int) -> Iterator[RenderableType]:
         for number, (heads, rows) in enumerate(select_columns(table, width, bars=True)):
             yield from [Text()] if number else []
             grid = [[self.cell(cell) for cell in row] for row in rows]
@@ -151,7 +112,7 @@ class TerminalWriter:
                 for column in zip(names, *grid, strict=True)
             ]
             needed = sum(min(length, _SHORT_CELL) for length in lengths) + 2 * (len(lengths) - 1)
-            if needed > width and len(lengths) > 2:
+            if needed > width and (len(lengths) > 2 or table.wide == "split"):
                 yield from (self._stack_row(names, cells) for cells in grid)
                 continue
             show_heads = any(name.plain for name in names)
@@ -184,7 +145,7 @@ _MIN_CHART_WIDTH = 36  # columns of one of two charts side by side
 class TerminalDocument:
     """A document as a rich renderable."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: doc.Document) -> None:
         self._document = document
 
     def __rich_console__(
@@ -198,94 +159,7 @@ class TerminalDocument:
             style = "bold underline" if len(sections) > 1 else "bold"
             if section.title or section.badge:
                 yield write.heading(section.title, section.badge, style)
-            yield from write.blocks(section.blocks, width, Heading(""))
-
-
-def render_explanations(payloads: Sequence[dict[str, Any]], top: int = 8) -> RenderableType:
-    """Return several payloads as a rich renderable, maps of one image side by side."""
-    blocks: list[RenderableType] = []
-    for group in group_by_image(payloads):
-        renderable = (
-            ImageMapsRenderable(group, top)
-            if group[0].get("picture")
-            else render_explanation(group[0], top)
-        )
-        blocks += [Text(), renderable] if blocks else [renderable]
-    return Group(*blocks)
-
-
-def render_explanation(payload: dict[str, Any], top: int = 8) -> RenderableType:
-    """Return a payload as a rich renderable."""
-    if payload.get("picture"):
-        return ImageMapsRenderable([payload], top)
-    parts: list[RenderableType] = [
-        Text.assemble(
-            (sanitise_text(payload["model"]["name"]), "dim"),
-            "  ",
-            (describe_prediction(payload), "bold"),
-        )
-    ]
-    if note := format_input_warnings(payload):
-        parts.append(Text(note, "yellow"))
-    for explanation in payload["explanations"]:
-        tints = compute_shades(payload, explanation)
-        parts += [
-            Text(),
-            Text.assemble(
-                (sanitise_text(explanation["method"]), "bold"),
-                "  ",
-                (sanitise_text(tints.legend), "dim"),
-            ),
-            tint_words(payload, tints.words),
-            render_word_bars(payload, explanation, top),
-        ]
-        parts += [Text(note, "dim") for note in list_explanation_notes(payload, explanation)]
-    return Group(*parts)
-
-
-def render_headline_list(payloads: Sequence[dict[str, Any]]) -> Table:
-    """Return a numbered list of the predictions of several payloads about one text."""
-    table = Table.grid(padding=(0, 2))
-    for number, payload in enumerate(payloads, 1):
-        table.add_row(Text(f"{number}", "dim"), Text(describe_prediction(payload), "bold"))
-    return table
-
-
-def tint_words(payload: dict[str, Any], tints: tuple[float, ...]) -> Text:
-    """Return the text with each word tinted by its score."""
-    line = Text()
-    for segment, source in enumerate((payload["input"]["text"], payload["input"]["pair"])):
-        pairs = [
-            (w, t) for w, t in zip(payload["words"], tints, strict=True) if w["segment"] == segment
-        ]
-        if not pairs:
-            continue
-        if segment:
-            line.append("  |  ", "dim")
-        at = 0
-        for word, tint in pairs:
-            if source is None:
-                line.append(" " if len(line) else "")
-                line.append(sanitise_text(word["text"]), choose_tint_style(tint))
-                continue
-            line.append(sanitise_text(source[at : word["start"]]))
-            line.append(sanitise_text(source[word["start"] : word["end"]]), choose_tint_style(tint))
-            at = word["end"]
-        if source is not None:
-            line.append(sanitise_text(source[at:]), "dim")
-    return line
-
-
-def render_word_bars(payload: dict[str, Any], explanation: dict[str, Any], top: int) -> Table:
-    """Return the words with the largest scores as horizontal bars."""
-    table = Table.grid(padding=(0, 2))
-    words = select_top_features(payload, explanation, top)
-    most = get_colour_scale(explanation)["full"] or 1.0
-    for word, score in words:
-        blocks = "█" * round(_BAR_WIDTH * min(1.0, abs(score) / most))
-        full = "rgb({},{},{})".format(*compute_shade_colour(1.0 if score > 0 else -1.0))
-        table.add_row(Text("  " + word), Text(f"{score:+.3g}", justify="right"), Text(blocks, full))
-    return table
+            yield from write.blocks(section.blocks, width, doc.Heading(""))
 
 
 def choose_tint_style(tint: float) -> str:
@@ -310,28 +184,6 @@ def render_fact_list(
     for name, text in pairs:
         table.add_row(write(name, "dim"), write(text))
     return table
-
-
-def render_rows(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], write: TerminalWriter, width: int
-) -> RenderableType:
-    """Return rows as a table, or stacked one below the other in a narrow terminal."""
-    needed = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    if sum(needed) + 2 * (len(needed) - 1) > width:
-        return Group(*(_stack_row(heads, cells, write) for cells in rows))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for head in heads:
-        table.add_column(head, overflow="fold")
-    for name, *cells in rows:
-        table.add_row(write(name, "bold"), *map(write, cells))
-    return table
-
-
-def _stack_row(heads: Sequence[str], cells: Sequence[str], write: TerminalWriter) -> RenderableType:
-    name, *values = cells
-    line = write("; ".join(f"{head} {text}" for head, text in zip(heads[1:], values, strict=True)))
-    head = Text.assemble(write(f"{heads[0]} ", "dim"), write(name, "bold"))
-    return Group(head, indent_line(line))
 
 
 def indent_line(line: Text) -> RenderableType:

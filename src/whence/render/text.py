@@ -7,32 +7,69 @@ screen. `sanitise_html` also replaces characters that turn the direction of text
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from whence.render.charts import sketch_plot
+from whence.render import document as doc
+from whence.render.charts import expand_plot
 from whence.render.colour import (
     format_target,
     format_word_note,
-    get_colour_scale,
     select_strongest_patches,
     sum_payload_segments,
 )
-from whence.render.document import (
-    Block,
-    Bullets,
-    Cell,
-    Code,
-    Document,
-    FactList,
-    Heading,
-    Paragraph,
-    Plot,
-    Section,
-    Table,
-    TintedText,
-    flatten,
-    select_columns,
-)
 
 _TEXT_WIDTH = 100  # columns of tables and plots
+
+
+def flatten(
+    blocks: Sequence[doc.Block], *, columns: bool = False, plots: bool = True
+) -> list[doc.Block]:
+    """Return blocks one below the other, for details what stands instead; columns stay if wanted."""
+    flat: list[doc.Block] = []
+    for block in doc.drop_empty(blocks):
+        match block:
+            case doc.Details(_, _, instead):
+                flat += flatten(instead, columns=columns, plots=plots)
+            case doc.Columns(inner) if not columns:
+                flat += flatten(inner, plots=plots)
+            case doc.Plot(plot):
+                flat += [block, *flatten(expand_plot(plot), columns=columns)] if plots else []
+            case _:
+                flat.append(block)
+    return flat
+
+
+def select_columns(
+    table: doc.Table, width: int, *, bars: bool = False
+) -> list[tuple[list[doc.Cell], list[list[doc.Cell]]]]:
+    """Return the heads and rows of a table, or of several that fit the width, if it is to be split.
+
+    doc.Columns without text are left out, or with `bars` those without text and bar, and short rows are filled up.
+    """
+    columns = max(map(len, [table.heads, *table.rows]))
+    grid = [
+        [*map(doc.to_cell, row), *[doc.Cell("")] * (columns - len(row))]
+        for row in [table.heads, *table.rows]
+    ]
+    used = [
+        place
+        for place in range(columns)
+        if not place or any(row[place].plain or (bars and row[place].bar) for row in grid[1:])
+    ]
+    widths = [max(len(row[place].plain) for row in grid) for place in used]
+    bands: list[list[int]] = [[]]
+    taken = widths[0]
+    for place, wide in zip(used[1:], widths[1:], strict=True):
+        if table.wide == "split" and bands[-1] and taken + 2 + wide > width:
+            bands.append([])
+            taken = widths[0]
+        bands[-1].append(place)
+        taken += 2 + wide
+    return [
+        (
+            [grid[0][place] for place in (0, *band)],
+            [[row[place] for place in (0, *band)] for row in grid[1:]],
+        )
+        for band in bands
+    ]
 
 
 def to_line(text: str) -> str:
@@ -40,7 +77,7 @@ def to_line(text: str) -> str:
     return " ".join(sanitise_text(text).split())
 
 
-def write_text_document(document: Document) -> str:
+def write_text_document(document: doc.Document) -> str:
     """Return a document as plain text."""
     sections = document.list_sections()
     parts = []
@@ -51,14 +88,14 @@ def write_text_document(document: Document) -> str:
     return "\n\n".join(parts)
 
 
-def format_heading(text: str, badge: Cell | None) -> str:
+def format_heading(text: str, badge: doc.Cell | None) -> str:
     """Return a heading with its verdict."""
     return to_line(f"{text}: {badge.plain}" if badge and text else badge.plain if badge else text)
 
 
-def _format_blocks(section: Section) -> list[str]:
+def _format_blocks(section: doc.Section) -> list[str]:
     lines: list[str] = []
-    before: Block = Heading("")
+    before: doc.Block = doc.Heading("")
     for block in flatten(section.blocks):
         own = list(_format_block(block))
         if own and needs_gap(before, block):
@@ -68,50 +105,49 @@ def _format_blocks(section: Section) -> list[str]:
     return lines
 
 
-def needs_gap(before: Block, block: Block) -> bool:
+def needs_gap(before: doc.Block, block: doc.Block) -> bool:
     """Return whether an empty line stands between two blocks: none between lines, nor below a heading."""
-    prose = (Paragraph, Bullets, TintedText)
-    if isinstance(block, Heading):
+    prose = (doc.Paragraph, doc.Bullets, doc.TintedText)
+    if isinstance(block, doc.Heading):
         return True
-    return not isinstance(before, Heading) and not (
+    return not isinstance(before, doc.Heading) and not (
         isinstance(block, prose) and isinstance(before, prose)
     )
 
 
-def _format_block(block: Block) -> Iterator[str]:
+def _format_block(block: doc.Block) -> Iterator[str]:
     match block:
-        case Heading(text, badge):
+        case doc.Heading(text, badge):
             yield format_heading(text, badge)
-        case Paragraph(text):
+        case doc.Paragraph(text):
             yield to_line(text)
-        case Bullets(lines):
+        case doc.Bullets(lines):
             yield from map(to_line, lines)
-        case FactList(pairs):
+        case doc.FactList(pairs):
             yield from (to_line(f"{name}: {text}") for name, text in pairs if text)
-        case Table():
+        case doc.Table():
             yield from [to_line(block.name)] if block.name else []
             for number, (heads, rows) in enumerate(select_columns(block, _TEXT_WIDTH)):
                 yield from [""] if number else []
                 yield from align_columns([heads, *rows])
-        case TintedText():
+        case doc.TintedText():
             yield from [f"  {to_line(block.plain)}"] if block.plain else []
-        case Plot(plot):
-            yield from map(sanitise_text, sketch_plot(plot, _TEXT_WIDTH))
-        case Code(text):
+        case doc.Code(text):
             yield from (f"    {sanitise_text(line)}" for line in text.splitlines())
 
 
-def align_columns(rows: Sequence[Sequence[Cell]]) -> list[str]:
+def align_columns(rows: Sequence[Sequence[doc.Cell]]) -> list[str]:
     """Return rows as indented lines with aligned columns; an empty row of heads is left out."""
     texts = [[to_line(cell.plain) for cell in row] for row in rows]
+    sides = [cell.align for cell in rows[1]]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     return [
         "  "
         + "  ".join(
-            f"{text:>{width}}" if cell.align == "right" else f"{text:<{width}}"
-            for text, cell, width in zip(line, row, widths, strict=True)
+            f"{text:>{width}}" if side == "right" else f"{text:<{width}}"
+            for text, side, width in zip(line, sides, widths, strict=True)
         ).rstrip()
-        for line, row in zip(texts, rows, strict=True)
+        for line in texts
         if any(line)
     ]
 
@@ -252,26 +288,6 @@ def format_input_warnings(payload: Mapping[str, Any]) -> str:
     warnings = [f"The {where} {dropped} tokens did not fit and were cut off."] if dropped else []
     warnings += [sanitise_text(warning["message"]) for warning in payload.get("warnings", ())]
     return " ".join(warnings)
-
-
-def format_explanation_text(payload: Mapping[str, Any], top: int = 10) -> str:
-    """Return a payload as plain text."""
-    lines = [f"{sanitise_text(payload['model']['name'])}: {describe_prediction(payload)}"]
-    if note := format_input_warnings(payload):
-        lines.append(note)
-    for explanation in payload["explanations"]:
-        scale = get_colour_scale(explanation, "patch" if payload.get("picture") else "word")
-        method, target = (
-            sanitise_text(explanation["method"]),
-            sanitise_text(format_target(payload["target"])),
-        )
-        lines.append(f"{method} for {target}{format_unit(explanation)}:")
-        words = select_top_features(payload, explanation, top)
-        width = max((len(word) for word, _ in words), default=0)
-        lines += [f"  {word:<{width}}  {score:+.3g}" for word, score in words]
-        lines += [f"  ({scale['note']})"] if scale["note"] else []
-        lines += [f"  ({note})" for note in list_explanation_notes(payload, explanation)]
-    return "\n".join(lines)
 
 
 _COLUMN_ROLES = (("text", "texts"), ("pair", "second texts"), ("label", "labels"))

@@ -14,9 +14,9 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.text import Text
 
-from whence.render.charts import render_plot
 from whence.render.colour import TEXT_SCALE_NOTE, compute_shade_colour, compute_shades
 from whence.render.document import choose_decimals, format_interval, format_number
+from whence.render.former import IMAGE_STYLE as PICTURES
 from whence.render.former import (
     AuditBlock,
     Block,
@@ -29,25 +29,20 @@ from whence.render.former import (
     PlotBlock,
     Section,
     TableBlock,
-)
-from whence.render.html import (
     render_notebook_cell,
     render_page,
+    render_patch_grid,
+    render_patch_table,
+    render_rows,
     render_text_strips,
     render_token_table,
     render_word_table,
-)
-from whence.render.image_maps import IMAGE_STYLE as PICTURES
-from whence.render.image_maps import render_patch_grid, render_patch_table
-from whence.render.latex import escape_latex, format_latex_table
-from whence.render.markdown import escape_markdown, format_escaped_table
-from whence.render.terminal import (
-    TerminalWriter,
-    indent_line,
-    render_fact_list,
-    render_rows,
     tint_words,
 )
+from whence.render.former_charts import render_plot
+from whence.render.latex import escape_latex, format_latex_table
+from whence.render.markdown import escape_markdown, format_escaped_table
+from whence.render.terminal import TerminalWriter, indent_line, render_fact_list
 from whence.render.text import (
     format_probability,
     format_row_sample,
@@ -56,9 +51,9 @@ from whence.render.text import (
     select_top_features,
 )
 from whence.studies.audit.conclusion import to_one_line
-from whence.studies.audit.report import AUDIT_PAGE_STYLE as AUDIT_PAGE
-from whence.studies.audit.report import AUDIT_STYLE as AUDIT
-from whence.studies.audit.report import (
+from whence.studies.audit.former_report import AUDIT_PAGE_STYLE as AUDIT_PAGE
+from whence.studies.audit.former_report import AUDIT_STYLE as AUDIT
+from whence.studies.audit.former_report import (
     EXPERIMENT_HEADS,
     SKETCH_ASCII,
     SKETCH_LINES,
@@ -67,23 +62,23 @@ from whence.studies.audit.report import (
     format_plot_sketch,
     render_wide_table,
 )
-from whence.studies.audit.report import format_audit_markdown as audit_markdown
-from whence.studies.audit.report import format_audit_text as audit_text
-from whence.studies.audit.report import render_audit_sections as audit_sections
-from whence.studies.audit.report import render_audit_terminal as audit
-from whence.studies.evaluation.report import (
+from whence.studies.audit.former_report import format_audit_markdown as audit_markdown
+from whence.studies.audit.former_report import format_audit_text as audit_text
+from whence.studies.audit.former_report import render_audit_sections as audit_sections
+from whence.studies.audit.former_report import render_audit_terminal as audit
+from whence.studies.evaluation.former import (
     ARROWS,
     COST_HEADS,
     COST_LEGEND,
     build_cost_rows,
     describe_evaluation,
 )
-from whence.studies.evaluation.report import EVALUATION_STYLE as TABLES
-from whence.studies.evaluation.report import format_evaluation_latex as table_latex
-from whence.studies.evaluation.report import format_evaluation_markdown as table_markdown
-from whence.studies.evaluation.report import format_evaluation_text as table_text
-from whence.studies.evaluation.report import render_evaluation_body as evaluation_body
-from whence.studies.evaluation.report import render_evaluation_terminal as evaluation_terminal
+from whence.studies.evaluation.former import EVALUATION_STYLE as TABLES
+from whence.studies.evaluation.former import format_evaluation_latex as table_latex
+from whence.studies.evaluation.former import format_evaluation_markdown as table_markdown
+from whence.studies.evaluation.former import format_evaluation_text as table_text
+from whence.studies.evaluation.former import render_evaluation_body as evaluation_body
+from whence.studies.evaluation.former import render_evaluation_terminal as evaluation_terminal
 
 
 def build_run_document(payload: Mapping[str, Any]) -> Document:

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from whence.core.errors import BadParameter, NotCapturable
 from whence.core.seed import build_generator
 from whence.data.batches import Batch
-from whence.models.model import find_token_embeddings
+from whence.models.facts import find_token_embeddings, get_facts
 from whence.tracing.attention_interface import route_attention, set_weight_edit
-from whence.tracing.forward import can_route_attention, open_plain_forward
+from whence.tracing.forward import open_plain_forward
 from whence.tracing.recognise import AttentionRecogniser
 from whence.tracing.restore import alter_model
 from whence.tracing.structure import group_parameters_by_stage
@@ -243,7 +243,7 @@ def cut_edges(
     """
     with alter_model(model, "edges cut") as stack:
         # Either routing or recognition, not both: each of them would count the calls.
-        if not (can_route_attention(model) and stack.enter_context(route_attention(model, None))):
+        if not (get_facts(model).is_routable and stack.enter_context(route_attention(model, None))):
             stack.enter_context(AttentionRecogniser(batch_size))
         forward = stack.enter_context(open_plain_forward(model))
 

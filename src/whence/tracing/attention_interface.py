@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
 from whence.kernels.maps import VisibleKeys
-from whence.models.model import list_modules
+from whence.models.facts import get_parts
 from whence.tracing.attention_layer import ComputedAttention, multiply_by_head
 from whence.tracing.masks import AttentionBand, LazyMask, build_lazy_mask_function
 from whence.tracing.sdpa import compute_attention
@@ -61,15 +61,19 @@ def _attend_and_report(
     s_aux: Tensor | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    causal = causal and needs_causal_flag(getattr(module, "config", None))
-    causal = bool(causal) and attention_mask is None and query.shape[2] > 1
+    if isinstance(attention_mask, LazyMask):
+        visible = attention_mask.visible
+    else:
+        causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+        causal = bool(causal) and attention_mask is None and query.shape[2] > 1
+        causal = causal and needs_causal_flag(getattr(module, "config", None))
+        visible = VisibleKeys(right=0 if causal else None, dense=attention_mask)
     layer = ComputedAttention(
         q=query,
         k=key,
         v=value,
         scale=scaling,
-        visible=_read_visibility(attention_mask, causal),
+        visible=visible,
         bias=position_bias,
         softcap=softcap,
         sink=s_aux,
@@ -101,10 +105,11 @@ def set_attention_override(override: AttentionOverride) -> Iterator[None]:
 
 def apply_attention_override(layer: ComputedAttention) -> ComputedAttention:
     """Apply the active attention override (own, uniform, detached) to this call."""
-    if get_attention_override() == "own":
+    override = _override.get()
+    if override == "own":
         return layer
     q, k = layer.q.detach(), layer.k.detach()
-    if get_attention_override() == "detached":
+    if override == "detached":
         return replace(layer, q=q, k=k)
     # Zero queries give every key the same score; of an additive mask only visibility is kept.
     visible, mask = layer.visible, layer.visible.dense
@@ -149,12 +154,11 @@ def edit_weights(weights: Callable[[], Tensor]) -> Tensor | None:
 
 def attend_with_edit(layer: ComputedAttention) -> Tensor | None:
     """Return the output of a call with edited weights; None where its weights are not edited."""
-    weights = edit_weights(layer.weights)
-    return (
-        None
-        if weights is None
-        else multiply_by_head(weights.to(layer.v.dtype), layer.v, torch.matmul)
-    )
+    edit = _edit.get()
+    weights = None if edit is None else edit(layer.weights)
+    if weights is None:
+        return None
+    return multiply_by_head(weights.to(layer.v.dtype), layer.v, torch.matmul)
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, layer: ComputedAttention) -> Tensor:
@@ -168,13 +172,6 @@ def attend(query: Tensor, key: Tensor, value: Tensor, layer: ComputedAttention) 
         )
         return output
     return compute_attention(query, key, value, layer)
-
-
-def _read_visibility(mask: Tensor | None, causal: bool) -> VisibleKeys:
-    """Return the visible keys from the mask, lazy or dense, that transformers passes."""
-    if isinstance(mask, LazyMask):
-        return mask.visible
-    return VisibleKeys(right=0 if causal else None, dense=mask)
 
 
 @cache
@@ -246,11 +243,7 @@ _WITHOUT_CAUSAL_FLAG = frozenset({"eager", "paged|eager", "flex_attention", None
 def _list_configs(model: Any) -> list[Any]:
     """Return every configuration that names the attention implementation of a part of the model."""
     configs: dict[int, Any] = {}
-    # A failed attribute lookup on a module is slow, so the class is checked first.
-    modules = list_modules(model)
-    kinds = {kind for kind in {type(part) for part in modules} if hasattr(kind, "config")}
-    owners: list[Any] = [p for p in modules if "config" in p.__dict__ or type(p) in kinds]
-    queue: list[Any] = [part.config for part in owners]
+    queue = [part.config for part in get_parts(model).config_owners]
     while queue:
         config = queue.pop()
         if id(config) not in configs and hasattr(config, "_attn_implementation"):
@@ -280,18 +273,16 @@ def _select_routable_configs(model: Any) -> list[Any]:
     """Return the configurations to switch: all but those of parts with hard-coded attention."""
     fixed = {
         id(part.config)
-        for part in list_modules(model)
+        for part in get_parts(model).config_owners
         if hasattr(type(part), _CAN_SET_ATTENTION) and not _can_route(part)
     }
-    configs = [config for config in _list_configs(model) if id(config) not in fixed]
     # Only transformers' own configurations have the property that is overridden.
     return [
-        one for one in configs if isinstance(_find_implementation_property(type(one)), property)
+        config
+        for config in _list_configs(model)
+        if id(config) not in fixed
+        and isinstance(getattr(type(config), "_attn_implementation", None), property)
     ]
-
-
-def _find_implementation_property(kind: type) -> Any:
-    return getattr(kind, "_attn_implementation", None)
 
 
 @contextmanager
@@ -302,15 +293,26 @@ def route_attention(model: Any, listener: AttentionListener | None) -> Iterator[
         return
     _register()
     configs = _select_routable_configs(model)
-    ids = _routed_configs.get()
-    _switch_configs(configs)
-    tokens = _listener.set(listener), _routed_configs.set(ids | {id(config) for config in configs})
+    with _switch_lock:
+        for config in configs:
+            kind, users = _switched_configs.get(id(config), (type(config), 0))
+            _switched_configs[id(config)] = (kind, users + 1)
+            if not users:
+                object.__setattr__(config, "__class__", _build_config_class(kind))
+    ids = _routed_configs.get() | {id(config) for config in configs}
+    tokens = _listener.set(listener), _routed_configs.set(ids)
     try:
         yield True
     finally:
         _listener.reset(tokens[0])
         _routed_configs.reset(tokens[1])
-        _restore_configs(configs)
+        with _switch_lock:
+            for config in configs:
+                kind, users = _switched_configs.pop(id(config))
+                if users > 1:
+                    _switched_configs[id(config)] = (kind, users - 1)
+                else:
+                    object.__setattr__(config, "__class__", kind)
 
 
 @contextmanager
@@ -321,24 +323,3 @@ def bypass_routing() -> Iterator[None]:
         yield
     finally:
         _routed_configs.reset(token)
-
-
-def _switch_configs(configs: list[Any]) -> None:
-    """Give configurations the context-dependent class, or count one more user of it."""
-    with _switch_lock:
-        for config in configs:
-            kind, holders = _switched_configs.get(id(config), (type(config), 0))
-            _switched_configs[id(config)] = (kind, holders + 1)
-            if not holders:
-                object.__setattr__(config, "__class__", _build_config_class(kind))
-
-
-def _restore_configs(configs: list[Any]) -> None:
-    """Count one user less of each configuration, and restore its class after the last one."""
-    with _switch_lock:
-        for config in configs:
-            kind, holders = _switched_configs.pop(id(config))
-            if holders > 1:
-                _switched_configs[id(config)] = (kind, holders - 1)
-            else:
-                object.__setattr__(config, "__class__", kind)

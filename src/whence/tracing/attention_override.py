@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from whence.models.facts import get_facts
 from whence.tracing.attention_interface import (
     AttentionOverride,
     route_attention,
@@ -15,7 +16,7 @@ from whence.tracing.attention_interface import (
 )
 from whence.tracing.attention_layer import AttentionLayer, ComputedAttention, find_logsumexp
 from whence.tracing.recognise import AttentionRecogniser
-from whence.tracing.restore import alter_model, get_model_lock
+from whence.tracing.restore import alter_model
 
 
 @contextmanager
@@ -47,7 +48,7 @@ def watch_attention(model: Any, batch_size: int) -> Iterator[list[AttentionLayer
     """Yield a list that collects the layers' attention while the model runs, with autograd's graph."""
     layers = _LayerList()
     with (
-        get_model_lock(model),
+        get_facts(model).lock,
         route_attention(model, layers),
         AttentionRecogniser(batch_size, layers.append),
     ):

@@ -9,7 +9,6 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -17,14 +16,11 @@ from torch import Tensor
 from whence.core.errors import ModelFailed, NotFinite
 from whence.data.batches import Batch, collate
 from whence.data.tokens import EncodedInput
+from whence.models.facts import get_facts
 from whence.tracing.forward import compute_plain_logits
 
 BatchCapacity = Literal["mixed", "equal", "single"]
 BatchOutput = Callable[[Batch], Tensor]  # from a batch to its compared output, (batch, ...)
-
-_known_capacities: WeakKeyDictionary[torch.nn.Module, dict[Hashable, BatchCapacity]] = (
-    WeakKeyDictionary()
-)
 
 
 # Tokens of the longest probed input: three copies run at once, and longer inputs attend alike.
@@ -75,7 +71,7 @@ def _find_capacity(
     # Few distinct widths, so that most are cached.
     sizes = (len(item).bit_length(), widest.bit_length(), widest > len(item))
     key = (*sorted(item.features), *read, full, pad_id, own_pad_id, *sizes)
-    known = _known_capacities.setdefault(model, {})
+    known: dict[Hashable, BatchCapacity] = get_facts(model).batch_capacities
     if key not in known:
         run = partial(compute_plain_logits, model) if compute is None else compute
         known[key] = _probe_capacity(run, item, pad_id, device, max_length, widest)

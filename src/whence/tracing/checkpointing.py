@@ -12,13 +12,13 @@ from contextvars import Context, copy_context
 from functools import partial
 from threading import get_ident
 from typing import Any
-from weakref import ReferenceType, WeakSet, ref
+from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import CheckpointError, checkpoint, set_checkpoint_early_stop
 
-from whence.models.model import list_modules
+from whence.models.facts import get_facts, get_parts
 from whence.tracing.attention_layer import AttentionLayer
 from whence.tracing.backward import UnsuitableModel
 from whence.tracing.recognise import AttentionRecogniser
@@ -27,18 +27,10 @@ from whence.tracing.recorder import ForwardRecorder
 # Allowed difference of a block's second run, in units of the largest value's rounding.
 _MAX_ROUNDINGS = 64
 
-# Models whose blocks turned out not to run twice alike.
-_uncheckpointable_models: WeakSet[Any] = WeakSet()
-
-
-def can_checkpoint(model: Any) -> bool:
-    """Return whether a model's blocks may run again: true unless an earlier pass failed at it."""
-    return model not in _uncheckpointable_models
-
 
 def mark_uncheckpointable(model: Any, error: UnsuitableModel) -> None:
     """Remember that a model's blocks cannot run again, and warn the user."""
-    _uncheckpointable_models.add(model)
+    get_facts(model).is_checkpointable = False
     warnings.warn(
         f"{type(model).__name__} is explained without checkpointing: {error}. The result is the same, and takes as "
         "much memory as without the option.",
@@ -69,8 +61,7 @@ class BlockCheckpoints:
 
     def watch(self, model: nn.Module, stack: ExitStack) -> None:
         """Checkpoint every outermost member of a ModuleList until the stack is closed."""
-        lists = [part for part in list_modules(model) if isinstance(part, nn.ModuleList)]
-        for block in dict.fromkeys(member for part in lists for member in part):
+        for block in get_parts(model).blocks:
             stack.callback(_restore_forward, block, vars(block).get("forward"))
             block.forward = partial(self._run, block.forward)
 

@@ -13,11 +13,10 @@ from whence.core.errors import BadParameter
 from whence.core.types import OutputScale
 from whence.data.batches import Batch
 from whence.data.images import join_patches
-from whence.models.model import find_token_embeddings
+from whence.models.facts import find_token_embeddings, get_facts
 from whence.tracing.backward import UnsuitableModel
 from whence.tracing.checkpointing import (
     BlockCheckpoints,
-    can_checkpoint,
     mark_uncheckpointable,
 )
 from whence.tracing.forward import compute_logits, run_without_dense_masks
@@ -146,7 +145,7 @@ def _evaluate_at_embeddings(
         leaf = leaf.detach().requires_grad_(slope)
         checkpoints = BlockCheckpoints()
         with ExitStack() as hooks:
-            if slope and checkpoint and can_checkpoint(model):
+            if slope and checkpoint and get_facts(model).is_checkpointable:
                 checkpoints.watch(model, hooks)
             logits = _compute_logits(model, batch, leaf, stack)
         value, grad = targets.value(logits, of), None

@@ -18,15 +18,14 @@ from functools import cache, partial
 from inspect import signature
 from threading import Thread
 from typing import Any, Literal, Protocol, TypeVar
-from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import Tensor
 
 from whence.core.errors import ModelFailed, WhenceError, is_failure
 from whence.data.batches import Batch
+from whence.models.facts import find_token_embeddings, get_facts, hold_parts
 from whence.models.fingerprint import is_altered
-from whence.models.model import cache_modules, find_token_embeddings
 from whence.tracing.attention_interface import (
     bypass_routing,
     clear_attention_overrides,
@@ -36,7 +35,7 @@ from whence.tracing.attention_interface import (
 )
 from whence.tracing.attention_layer import AttentionLayer
 from whence.tracing.out_of_memory import is_device_lost, is_out_of_memory
-from whence.tracing.restore import get_model_lock, restore_on_exit
+from whence.tracing.restore import restore_on_exit
 from whence.tracing.target import (
     check_finite,
     count_last_positions,
@@ -44,9 +43,6 @@ from whence.tracing.target import (
     select_comparison_inputs,
 )
 
-# Models that offer transformers' attention interface and, as one forward pass showed, do not use it
-# or give other outputs through it.
-_unroutable_models: WeakSet[Any] = WeakSet()
 # Implementations that take a mask of queries x keys. Others take none, or are custom, and stay.
 _DENSE_MASK_IMPLEMENTATIONS = frozenset({"sdpa", "eager", None})
 
@@ -61,19 +57,9 @@ class RoutedRunner(Protocol):
     ) -> Result: ...
 
 
-def can_route_attention(model: Any) -> bool:
-    """Return whether a model's attention may be routed: true unless an earlier pass failed at it."""
-    return model not in _unroutable_models
-
-
-def mark_unroutable(model: Any) -> None:
-    """Remember that a model's attention cannot be routed through whence."""
-    _unroutable_models.add(model)
-
-
 def _list_replaceable_implementations(model: Any) -> list[str | None]:
     """Return a model's attention implementations if all may be routed unobserved; else nothing."""
-    own = list_attention_implementations(model) if can_route_attention(model) else []
+    own = list_attention_implementations(model) if get_facts(model).is_routable else []
     return own if _DENSE_MASK_IMPLEMENTATIONS.issuperset(own) else []
 
 
@@ -112,7 +98,7 @@ class _UnobservedRunner:
             if self._used and (agrees is None or agrees(result)):
                 return result
         # The model bypassed the routing, perhaps with masks that it does not take, or gave other outputs.
-        mark_unroutable(self._model)
+        get_facts(self._model).is_routable = False
         self._routing.close()
         self._is_unrouted = True
         return work()
@@ -121,7 +107,7 @@ class _UnobservedRunner:
 @contextmanager
 def route_unobserved(model: Any) -> Iterator[RoutedRunner]:
     """Yield a runner of work with the model's attention routed, or a plain one if it cannot be."""
-    with get_model_lock(model), cache_modules(model), ExitStack() as stack:
+    with hold_parts(model), ExitStack() as stack:
         own = _list_replaceable_implementations(model)
         if not own:
             yield _run_directly
@@ -262,9 +248,6 @@ def _list_parameters(forward: Callable[..., Any]) -> frozenset[str]:
 # "tape"; "segments": blocks run without their graph.
 CaptureRoute = Literal["seam", "recognised", "tape", "segments"]
 
-# Of each model, the routes found to give its own output, each with the model's own attention
-# implementation at that time.
-_verified_routes: WeakKeyDictionary[Any, set[tuple[CaptureRoute, str | None]]] = WeakKeyDictionary()
 _is_comparison: ContextVar[bool] = ContextVar("whence_checking", default=False)
 
 _OUTPUT_NAMES = ("logits", "start_logits", "end_logits", "logits_per_image", "logits_per_text")
@@ -334,13 +317,13 @@ def is_faithful(
     if same is None:
         same = _is_same_when_truncated(model, batch.inputs)
     if same:
-        _verified_routes.setdefault(model, set()).add((route, _get_own_implementation(model)))
+        get_facts(model).verified_routes.add((route, _get_own_implementation(model)))
     return same
 
 
 def is_known_faithful(model: Any, route: CaptureRoute) -> bool:
     """Return whether a capture route was already found to give the model's own output."""
-    return (route, _get_own_implementation(model)) in _verified_routes.get(model, ())
+    return (route, _get_own_implementation(model)) in get_facts(model).verified_routes
 
 
 def _get_own_implementation(model: Any) -> str | None:

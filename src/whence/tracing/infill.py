@@ -35,7 +35,7 @@ class InfillCache:
         self._device = device
         # Equal lengths only: the effect of padding on the language model is not known.
         cells = _MAX_CELLS.get(device.type, _MAX_CELLS_ELSEWHERE)
-        self._policy = BatchRules(size, cells, mixed=False).for_variants
+        self._policy = BatchRules(size, cells, mixed=False)
         # Of each input and its masked positions the ids that are drawn, (draws, positions).
         self._known: dict[tuple[VariantKey, tuple[int, ...]], Array] = {}
 

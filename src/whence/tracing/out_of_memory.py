@@ -1,22 +1,17 @@
-"""Batches that are halved and repeated when memory runs out, and a meter of peak memory.
+"""Batches that are halved and repeated when memory runs out.
 
 After a failure all later batches are cut to the size that fitted, for the rest of the process, because
-memory does not come back by itself. The results are the same, only later. The meter counts every tensor for
-as long as it lives.
+memory does not come back by itself. The results are the same, only later.
 """
 
 import gc
 import warnings
-import weakref
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from whence.core.errors import OutOfMemory
 from whence.data.batches import BatchRules, plan_batches
@@ -150,60 +145,3 @@ def _free_memory() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-class PeakMemoryMeter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A meter of the bytes of all storages made while it is open, on any device.
-
-    Workspace inside kernels is not counted. Storages whose number of elements is in `apart`, such as
-    copies of weights, are counted separately.
-    """
-
-    def __init__(self, apart: Container[int] = ()) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.now = 0
-        self.peak: int = 0
-        self.now_apart = 0
-        self.peak_apart: int = 0
-        self._apart = apart
-        self._counted: weakref.WeakSet[Any] = weakref.WeakSet()
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[Any],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        inputs = {
-            id(storage) for storage in map(_find_storage, tree_leaves((args, kwargs))) if storage
-        }
-        for leaf in tree_leaves(result):
-            storage = _find_storage(leaf)
-            if storage is not None and id(storage) not in inputs and storage not in self._counted:
-                self._count(storage, storage.nbytes() // leaf.element_size() in self._apart)
-        return result
-
-    def _count(self, storage: Any, apart: bool) -> None:
-        size = storage.nbytes()
-        self._counted.add(storage)
-        weakref.finalize(storage, self._add, -size, apart).atexit = False
-        self._add(size, apart)
-
-    def _add(self, size: int, apart: bool) -> None:
-        if apart:
-            self.now_apart += size
-            self.peak_apart = max(self.peak_apart, self.now_apart)
-        else:
-            self.now += size
-            self.peak = max(self.peak, self.now)
-
-
-def _find_storage(value: Any) -> Any:
-    if not isinstance(value, Tensor) or value.device.type == "meta":
-        return None
-    try:
-        return value.untyped_storage()
-    except (NotImplementedError, RuntimeError):  # no storage: a sparse tensor or a lazy mask
-        return None

@@ -6,16 +6,14 @@ and the token that changes with a patch is the one that stands for it.
 
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from whence.core.errors import BadPicture, NotCapturable
 from whence.data.images import PatchLayout
+from whence.models.facts import get_facts, get_parts
 from whence.tracing.restore import restore_on_exit
-
-_layouts: WeakKeyDictionary[nn.Module, dict[tuple[int, ...], PatchLayout]] = WeakKeyDictionary()
 
 
 @dataclass(eq=False)
@@ -39,7 +37,8 @@ class _PatchObserver:
 
 def find_patch_layout(model: Any, pixels: Tensor) -> PatchLayout:
     """Return the layout of a model's patch tokens for pixels of (channels, height, width)."""
-    known, size = _layouts.setdefault(model, {}), tuple(pixels.shape)
+    known: dict[tuple[int, ...], PatchLayout] = get_facts(model).patch_layouts
+    size = tuple(pixels.shape)
     if size not in known:
         known[size] = _detect_layout(model, pixels)
     return known[size]
@@ -93,8 +92,7 @@ def _observe_forward(model: Any, pixels: Tensor) -> _PatchObserver:
     weight = next(model.parameters())
     forward = getattr(model, "get_image_features", model)
     with restore_on_exit(model) as stack, torch.no_grad():
-        lists = [part for part in model.modules() if isinstance(part, nn.ModuleList)]
-        for block in dict.fromkeys(member for part in lists for member in part):
+        for block in get_parts(model).blocks:
             hook = block.register_forward_pre_hook(hooks.enter, with_kwargs=True)
             stack.callback(hook.remove)
         for part in model.modules():

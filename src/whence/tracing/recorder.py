@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from whence.core.errors import NotCapturable
 from whence.data.batches import Batch
 from whence.data.readout import SimilarityReadout
-from whence.models.model import find_token_embeddings, list_modules
+from whence.models.facts import find_token_embeddings, get_parts
 from whence.tracing.attention_layer import (
     AttentionLayer,
     ComputedAttention,
@@ -28,7 +28,6 @@ from whence.tracing.structure import (
     METHODS_WITHOUT_ATTENTION,
     EmbeddingLookup,
     EncoderDecoder,
-    split_encoder_decoder,
 )
 from whence.tracing.tape import Tape, hook_modules
 
@@ -103,9 +102,7 @@ class ForwardRecorder:
 
     def watch_blocks(self, model: nn.Module, stack: ExitStack) -> None:
         """Hook every member of a ModuleList; those with attention inside are the model's layers."""
-        lists = [part for part in list_modules(model) if isinstance(part, nn.ModuleList)]
-        blocks = dict.fromkeys(member for part in lists for member in part)
-        hook_modules(blocks, self._enter, self._leave, stack)
+        hook_modules(get_parts(model).blocks, self._enter, self._leave, stack)
 
     def _enter(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if get_ident() != self._thread:
@@ -158,13 +155,10 @@ class ForwardRecorder:
         ]
         # BART and T5 have several modules that share one table.
         weights = [getattr(table, "weight", None) for table in tables]
-        named = {id(table) for table in tables}
-        same = [
-            part
-            for part in list_modules(model)
-            if (isinstance(part, nn.Embedding) and any(part.weight is one for one in weights))
-            or id(part) in named
-        ]
+        same = dict.fromkeys(table for table in tables if isinstance(table, nn.Module))
+        for part in get_parts(model).embeddings:
+            if any(part.weight is weight for weight in weights):
+                same[part] = None
         for part in same:
             stack.callback(part.register_forward_hook(self._embed).remove)
 
@@ -291,26 +285,10 @@ def check_finite_and_read(logits: Tensor, read: Tensor | None) -> tuple[bool, bo
     return bool(fine), not all(seeing)
 
 
-def select_sum_dtype(logits: Tensor) -> torch.dtype:
-    """Return the dtype for sums over tokens: float32 at least, whatever the model's dtype."""
-    return torch.promote_types(logits.dtype, torch.float32)
-
-
 @torch.no_grad()
 def _is_causal_layer(layer: AttentionLayer, real: Tensor) -> bool:
     first = torch.zeros(1, dtype=torch.long, device=real.device)
     return real.shape[1] > 1 and bool(layer.weights(first)[..., 1:].eq(0).all())
-
-
-def find_encoder_decoder(
-    model: Any, recorder: ForwardRecorder, batch: Batch
-) -> EncoderDecoder | NotCapturable | None:
-    """Return encoder and decoder layers if the decoder was given its own tokens; else None."""
-    decoder_ids = batch.inputs.get("decoder_input_ids")
-    if decoder_ids is None:
-        return None
-    targets = decoder_ids.shape[1]
-    return split_encoder_decoder(model, recorder.layers, batch.real.shape[1] - targets, targets)
 
 
 def explain_refusal(

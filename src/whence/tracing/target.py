@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from operator import index
 from typing import Any, Literal
 
@@ -65,7 +66,8 @@ def read_logits(output: Any, batch: Batch, model: str) -> Tensor:
         similarities: Tensor = getattr(output, reading.output)
         return similarities
     if isinstance(reading, SpanReadout):
-        return torch.stack([_read_span(output, batch, row) for row in range(len(batch))])
+        pairs = (output.start_logits, output.end_logits)
+        return _read_in_groups(torch.stack(pairs, dim=2), batch, 0)
     logits = getattr(output, "logits", None)
     flat = reading is None or isinstance(reading, ClassReadout)
     expected = 2 if flat else 3
@@ -79,53 +81,61 @@ def read_logits(output: Any, batch: Batch, model: str) -> Tensor:
         )
     if reading is None:
         return logits
-    if isinstance(reading, ClassReadout):
-        own = zip(logits, batch.items, strict=True)
-        return torch.stack(
-            [_select_logits_and_rest(row, [_find_column(item.reading)]) for row, item in own]
-        )
     # If only the last positions were requested, the logits of earlier ones are missing.
-    missing = (
-        batch.inputs["input_ids"].shape[1] - logits.shape[1] if count_last_positions(batch) else 0
-    )
+    kept = logits.shape[1] if not flat and count_last_positions(batch) else None
+    missing = 0 if kept is None else batch.inputs["input_ids"].shape[1] - kept
+    return _read_in_groups(logits, batch, missing)
+
+
+# Pairs of positions whose logits are added at a time, for answer spans.
+_MAX_PAIRS = 1 << 24
+
+
+def _read_in_groups(logits: Tensor, batch: Batch, missing: int) -> Tensor:
+    """Return the logits that each row's readout selects, (batch, labels); rows with one readout are read at once."""
+    parts = []
     lengths = [(len(item.answer) or len(item)) - missing for item in batch.items]
-    rows = [
-        _read_row(logits[row, :length], item.reading)
-        for row, (item, length) in enumerate(zip(batch.items, lengths, strict=True))
-    ]
-    return torch.stack(rows)
+    readings = [item.reading for item in batch.items]
+    for (_, length), group in groupby(
+        range(len(batch)), lambda row: (id(readings[row]), lengths[row])
+    ):
+        rows = list(group)
+        own, reading = logits[rows[0] : rows[-1] + 1], readings[rows[0]]
+        if isinstance(reading, ClassReadout):
+            parts.append(_select_logits_and_rest(own, [reading.index]))
+        elif isinstance(reading, SpanReadout):
+            few = torch.split(own[:, :length], max(1, _MAX_PAIRS // length**2))
+            parts += [_read_spans(some, reading) for some in few]
+        else:
+            parts.append(_read_tokens(own[:, :length], reading))
+    return torch.cat(parts)
 
 
-def _find_column(reading: Readout | None) -> int:
-    assert isinstance(reading, ClassReadout)
-    return reading.index
-
-
-def _read_row(logits: Tensor, reading: Readout | None) -> Tensor:
-    """Read one input's logits, (tokens, outputs)."""
+def _read_tokens(logits: Tensor, reading: Readout | None) -> Tensor:
+    """Read logits of inputs with one readout, (inputs, tokens, outputs)."""
     if isinstance(reading, EntityReadout):
         columns = torch.tensor(reading.columns, device=logits.device)
-        return logits[list(reading.places)].gather(1, columns).mean(0)
+        own = logits[:, list(reading.places)]
+        return own.gather(2, columns.expand(len(own), -1, -1)).mean(1)
     if isinstance(reading, ContinuationReadout):
         return _read_continuation(logits, reading)
     assert isinstance(reading, TokenReadout)
-    own = logits[reading.place]
+    own = logits[:, reading.place]
     return _select_logits_and_rest(own, list(reading.ids)) if reading.ids else own
 
 
 def _select_logits_and_rest(logits: Tensor, ids: list[int]) -> Tensor:
-    """Return some logits, and the logsumexp of all others as one more logit."""
-    others = torch.ones_like(logits, dtype=torch.bool)
+    """Return some logits, and the logsumexp of all others as one more logit: (inputs, outputs) both."""
+    others = torch.ones(logits.shape[1], dtype=torch.bool)
     others[ids] = False
-    return torch.cat([logits[ids], logits[others].logsumexp(0, keepdim=True)])
+    places = others.nonzero().squeeze(1).to(logits.device)
+    rest = logits[:, places].logsumexp(1, keepdim=True)
+    return torch.cat([logits[:, ids], rest], dim=1)
 
 
-def _read_span(output: Any, batch: Batch, row: int) -> Tensor:
+def _read_spans(logits: Tensor, reading: SpanReadout) -> Tensor:
     """Return the logits of answer spans (start, end or both), and one for all other positions."""
-    reading = batch.items[row].reading
-    assert isinstance(reading, SpanReadout)
-    length = len(batch.items[row].answer) or len(batch.items[row])
-    start, end = output.start_logits[row, :length], output.end_logits[row, :length]
+    start, end = logits.unbind(2)
     spans = [(reading.start, reading.end), *reading.others]
     if reading.part != "span":
         at_start = reading.part == "start"
@@ -133,7 +143,8 @@ def _read_span(output: Any, batch: Batch, row: int) -> Tensor:
             start if at_start else end, [span[0 if at_start else 1] for span in spans]
         )
     # Start and end are predicted independently: an answer is any pair of positions.
-    pairs = (start[:, None] + end).flatten()
+    pairs = (start[:, :, None] + end[:, None]).flatten(1)
+    length = logits.shape[1]
     return _select_logits_and_rest(pairs, [first * length + last for first, last in spans])
 
 
@@ -141,12 +152,13 @@ def _read_continuation(logits: Tensor, reading: ContinuationReadout) -> Tensor:
     """Return the log-probability of a continuation, and that of any other one."""
     steps = torch.stack(
         [
-            _select_logits_and_rest(logits[place], [i])
+            _select_logits_and_rest(logits[:, place], [i])
             for place, i in zip(reading.places, reading.ids, strict=True)
-        ]
+        ],
+        dim=1,
     ).log_softmax(-1)
-    before = steps[:, 0].cumsum(0) - steps[:, 0]  # log-probability of the earlier tokens
-    return torch.stack([steps[:, 0].sum(), (before + steps[:, 1]).logsumexp(0)])
+    before = steps[..., 0].cumsum(1) - steps[..., 0]  # log-probability of the earlier tokens
+    return torch.stack([steps[..., 0].sum(1), (before + steps[..., 1]).logsumexp(1)], dim=1)
 
 
 TargetRank = Literal["predicted", "runner-up"]

@@ -5,7 +5,6 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
-from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -16,21 +15,19 @@ from whence.data.batches import Batch
 from whence.data.readout import SimilarityReadout
 from whence.kernels.contract import contract
 from whence.kernels.maps import Combination
+from whence.models.facts import get_facts
 from whence.tracing.attention_interface import route_attention
-from whence.tracing.attention_layer import AttentionLayer, widen
+from whence.tracing.attention_layer import AttentionLayer, widen, widen_dtype
 from whence.tracing.backward import BackwardPass, LayerVisitor, UnsuitableModel
 from whence.tracing.checkpointing import (
     BlockCheckpoints,
-    can_checkpoint,
     mark_uncheckpointable,
 )
 from whence.tracing.forward import (
     CaptureRoute,
-    can_route_attention,
     can_route_unobserved,
     is_faithful,
     is_known_faithful,
-    mark_unroutable,
     route_unobserved,
     run_forward,
     run_without_dense_masks,
@@ -43,10 +40,8 @@ from whence.tracing.recorder import (
     compute_row_weights,
     explain_refusal,
     find_default_row,
-    find_encoder_decoder,
     find_read_rows,
     is_pooling,
-    select_sum_dtype,
 )
 from whence.tracing.restore import restore_on_exit
 from whence.tracing.structure import (
@@ -56,6 +51,7 @@ from whence.tracing.structure import (
     OutputHead,
     select_layer,
     select_token_embeddings,
+    split_encoder_decoder,
     sum_per_token,
     undo_gradient_scale,
 )
@@ -298,8 +294,6 @@ class Trace:
         return queries
 
 
-# Models whose layers do not follow each other, as one backward pass showed.
-_unordered_models: WeakSet[Any] = WeakSet()
 _STREAMED_NEEDS = frozenset({"attention_grad", "hidden_grad"})
 
 
@@ -317,7 +311,7 @@ def run_traced(
 
     `readers` is the number of methods that will read the trace; tensors are dropped after the last.
     For a single one the backward pass waits until it reads, and goes layer by layer: the model must
-    not change until then (`restore.get_model_lock`).
+    not change until then (`models.facts.ModelFacts.lock`).
 
     `checkpoint` runs the model's blocks without their graph, and each of them once more in the
     backward pass: a second forward pass for much less memory. A trace with a tape keeps every step
@@ -329,22 +323,23 @@ def run_traced(
     """
     needs = frozenset(needs)
     attends = bool(needs - {"embedding_grad"})
-    outputs: dict[str, Tensor] = {}
+    route: CaptureRoute = (
+        "segments" if checkpoint else "seam" if get_facts(model).is_routable else "recognised"
+    )
+    route = "tape" if needs & TAPE_NEEDS else route
+    is_known = is_known_faithful(model, route)
+    outputs: dict[str, Tensor] | None = None if is_known else {}
     run = partial(
         _run_and_record, model, batch, needs, spec, task, attends, readers, checkpoint, outputs
     )
     trace = run() if attends else run_without_dense_masks(model, run)
-    route: CaptureRoute = (
-        "segments" if checkpoint else "seam" if can_route_attention(model) else "recognised"
-    )
-    route = "tape" if needs & TAPE_NEEDS else route
-    skip_check = not attends and (
-        is_known_faithful(model, route) or not can_route_unobserved(model)
-    )  # nothing to compare: the route is verified already, or nothing was routed
-    if skip_check or is_faithful(model, route, batch, outputs, partial(run_forward, model, batch)):
+    # Nothing is to be compared where nothing was routed, or the trace was taken again.
+    if not outputs or not (attends or can_route_unobserved(model)):
         return trace
-    if can_route_attention(model):
-        mark_unroutable(model)
+    if is_faithful(model, route, batch, outputs, partial(run_forward, model, batch)):
+        return trace
+    if get_facts(model).is_routable:
+        get_facts(model).is_routable = False
         return run_traced(model, batch, needs, spec, task, readers=readers, checkpoint=checkpoint)
     raise NotCapturable(
         f"{type(model).__name__} gives other logits while whence watches it than by itself: what was seen inside it "
@@ -361,13 +356,15 @@ def _run_and_record(
     attends: bool,
     readers: int | None,
     checkpoint: bool,
-    outputs: dict[str, Tensor],
+    outputs: dict[str, Tensor] | None,
 ) -> Trace:
     """Run the model and build the trace; `outputs` receives its outputs, unless the trace is retaken."""
     gradients = needs & GRADIENTS
     tape = Tape() if needs & TAPE_NEEDS else None
     checkpoints = None
-    is_checkpointed = checkpoint and bool(gradients) and tape is None and can_checkpoint(model)
+    is_checkpointed = (
+        checkpoint and bool(gradients) and tape is None and get_facts(model).is_checkpointable
+    )
     recorder = ForwardRecorder(
         batch,
         cut=not gradients and tape is None,
@@ -386,22 +383,23 @@ def _run_and_record(
             checkpoints = BlockCheckpoints(recorder, recognises=attends and not routed)
             checkpoints.watch(model, stack)
         run_batch = recorder.batch  # with images, the pixels are a leaf
-        if task == "none":
-            output = run_forward(model, run_batch)
-            logits = _read_hidden_state(model, run_batch, recorder)
-            values = {"logits": logits}
-        else:
-            output = run_forward(model, run_batch)
-            logits = read_logits(output, run_batch, type(model).__name__)
-            values = select_model_outputs(output, run_batch)
+        output = run_forward(model, run_batch)
+        logits = (
+            _read_hidden_state(model, run_batch, recorder)
+            if task == "none"
+            else read_logits(output, run_batch, type(model).__name__)
+        )
         outlet, heads = None, {}
         if tape is not None:
+            values = (
+                {"logits": logits} if task == "none" else select_model_outputs(output, run_batch)
+            )
             heads = {name: OutputHead(x.detach(), tape.number(x)) for name, x in values.items()}
             outlet = tape.finish(logits)
 
         def retake(error: UnsuitableModel | None = None) -> Trace:
             if error is not None and checkpoints is None:
-                _unordered_models.add(model)
+                get_facts(model).is_sequential = False
             elif error is not None:
                 mark_uncheckpointable(model, error)
             return run_traced(
@@ -409,13 +407,19 @@ def _run_and_record(
             )
 
         if routed and not recorder.layers:
-            mark_unroutable(model)
+            get_facts(model).is_routable = False
             stack.close()
             return retake()
-        outputs |= select_output_tensors(output)
+        if outputs is not None:
+            outputs |= select_output_tensors(output)
         targets = ResolvedTargets(*spec.resolve(logits.detach()), spec, task)
         pooled = attends and is_pooling(recorder, batch)
-        sides = find_encoder_decoder(model, recorder, batch) if attends else None
+        sides: EncoderDecoder | NotCapturable | None = None
+        if attends and "decoder_input_ids" in batch.inputs:
+            targets_length = batch.inputs["decoder_input_ids"].shape[1]
+            sides = split_encoder_decoder(
+                model, recorder.layers, batch.real.shape[1] - targets_length, targets_length
+            )
         if isinstance(sides, NotCapturable):
             sides, refusal = None, sides
         else:
@@ -433,7 +437,9 @@ def _run_and_record(
             nullcontext if checkpoints is None else partial(_resume, model, checkpoints, attends)
         )
         backward = BackwardPass(recorder.layers, recorder.lookups, value, needs, scale, resume)
-        waits = checkpoints is not None or (readers == 1 and _can_stream(model, needs))
+        # Layer by layer, where somebody reads them so.
+        streams = readers == 1 and needs & _STREAMED_NEEDS and get_facts(model).is_sequential
+        waits = checkpoints is not None or bool(streams)
         grads = [] if waits else backward.run()
         # One device sync for both facts, after all work is queued.
         fine, blind = check_finite_and_read(logits, reads)
@@ -441,10 +447,10 @@ def _run_and_record(
             check_finite(logits, "logits")
         if reads is not None:
             rows = compute_row_weights(
-                reads, select_sum_dtype(logits), recorder, sources, blind=blind
+                reads, widen_dtype(logits.dtype), recorder, sources, blind=blind
             )
         elif pooled:
-            rows = torch.ones(len(batch), 1, dtype=select_sum_dtype(logits), device=batch.device)
+            rows = torch.ones(len(batch), 1, dtype=widen_dtype(logits.dtype), device=batch.device)
         else:
             rows = batch.real.new_zeros(batch.real.shape, dtype=logits.dtype)
     lookups, embedding = recorder.lookups, None
@@ -478,7 +484,7 @@ def _run_and_record(
 def _watch_attention(model: Any, recorder: ForwardRecorder, stack: ExitStack) -> bool:
     """Hook a recorder to the model's blocks and attention; return whether attention is routed."""
     recorder.watch_blocks(model, stack)
-    routed = can_route_attention(model) and stack.enter_context(route_attention(model, recorder))
+    routed = get_facts(model).is_routable and stack.enter_context(route_attention(model, recorder))
     if not routed:
         stack.enter_context(AttentionRecogniser(len(recorder.batch), recorder.record))
     return routed
@@ -490,15 +496,10 @@ def _resume(model: Any, checkpoints: BlockCheckpoints, attends: bool) -> Iterato
     with restore_on_exit(model) as stack:
         if not attends:
             stack.enter_context(route_unobserved(model))
-        elif can_route_attention(model):
+        elif get_facts(model).is_routable:
             stack.enter_context(route_attention(model, checkpoints.recorder))
         with checkpoints.run_again():
             yield
-
-
-def _can_stream(model: Any, needs: frozenset[str]) -> bool:
-    """Return whether gradients are to be computed layer by layer."""
-    return bool(needs & _STREAMED_NEEDS) and model not in _unordered_models
 
 
 def _read_hidden_state(model: Any, batch: Batch, recorder: ForwardRecorder) -> Tensor:

@@ -9,8 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,17 +24,16 @@ from whence.core.errors import (
     WhenceError,
     suggest_name,
 )
-from whence.core.files import write_if_path
 from whence.core.params import PRESET, resolve_parameters
 from whence.core.progress import Progress, ProgressCounter
 from whence.core.registry import Entry
+from whence.core.result import RESULT_VERSION, Result
 from whence.data.dataset import Dataset, read_dataset, resolve_label_indices, shuffle_indices
 from whence.data.example import Example
 from whence.data.tokens import EncodedInput
 from whence.explain.explainer import Explainer, load
 from whence.explain.inputs import encode_dataset
 from whence.explain.pipeline import describe_origin
-from whence.render.document import RESULT_VERSION, SavedResult
 from whence.studies.audit.conclusion import conclude
 from whence.studies.audit.experiments import experiment
 from whence.studies.audit.retrain import Retrainer
@@ -44,6 +42,9 @@ from whence.studies.audit.verdict import judge
 from whence.studies.training.performance import compute_performance
 from whence.tracing.ask import count_forwards
 from whence.tracing.forward import compute_plain_logits
+
+if TYPE_CHECKING:
+    from whence.render.document import Document
 
 # The order in which experiments are run and shown: earlier results help to interpret later ones.
 ORDER = (
@@ -383,30 +384,29 @@ def format_duration(seconds: float) -> str:
     raise AssertionError("the last size always fits")
 
 
-class Audit(SavedResult):
+class Audit(Result):
     """The result of an audit: whether attention may be read as an explanation of a model, by its experiments."""
 
-    _writers: ClassVar[Mapping[str, str]] = {
-        "page": "whence.studies.audit.report:render_audit_html",
-        "fragment": "whence.studies.audit.report:render_audit_fragment",
-        "text": "whence.studies.audit.report:format_audit_text",
-        "terminal": "whence.studies.audit.report:render_audit_terminal",
-    }
-    _kind: ClassVar[str] = "audit"
-    _article: ClassVar[str] = "an"
+    kind: ClassVar[str] = "audit"
+
+    def document(self) -> "Document":
+        """Return the blocks that every surface shows."""
+        from whence.studies.audit.report import build_document
+
+        return build_document(self.data)
 
     @property
     def experiments(self) -> list[dict[str, Any]]:
         """The experiments, in the order they were run: hypothesis, threshold, verdict, effect, interval, n, ..."""
-        return [dict(result) for result in self.payload["experiments"]]
+        return [dict(result) for result in self.data["experiments"]]
 
     def experiment(self, name: str) -> dict[str, Any]:
         """Return the result of one experiment."""
-        for result in self.payload["experiments"]:
+        for result in self.data["experiments"]:
             if result["name"] == name:
                 return dict(result)
         known = list(self.verdicts)
-        why = {omission["name"]: omission["why"] for omission in self.payload["not_run"]}
+        why = {omission["name"]: omission["why"] for omission in self.data["not_run"]}
         if name in why:
             raise UnknownExperiment(f"The experiment {name!r} was not run: {why[name]}")
         raise UnknownExperiment(
@@ -417,23 +417,17 @@ class Audit(SavedResult):
     @property
     def verdicts(self) -> dict[str, str]:
         """The verdict of each experiment: holds, fails or undecided."""
-        return {result["name"]: result["verdict"] for result in self.payload["experiments"]}
+        return {result["name"]: result["verdict"] for result in self.data["experiments"]}
 
     @property
     def answer(self) -> str:
         """The answer, whether attention may be read as an explanation here: yes, no or undecided."""
-        return str(self.payload["answer"])
+        return str(self.data["answer"])
 
     @property
     def conclusion(self) -> str:
         """The answer as a paragraph, with the figures it rests on."""
-        return str(self.payload["conclusion"])
-
-    def to_markdown(self, path: str | Path | None = None) -> str:
-        """Return the audit in Markdown, and write it if a path is given."""
-        from whence.studies.audit.report import format_audit_markdown
-
-        return write_if_path(format_audit_markdown(self.to_dict()), path)
+        return str(self.data["conclusion"])
 
     def __repr__(self) -> str:
         text = ", ".join(f"{name}: {verdict}" for name, verdict in self.verdicts.items())

@@ -57,7 +57,7 @@ def integrated_gradients(subject: AuditSubject, **params: Any) -> list[Numbers]:
     (request,) = resolve_methods("integrated_gradients", params, loaded.fillers)
     policy = choose_batch_policy(loaded, subject.items, variants=True)
 
-    def integrate(numbers: Sequence[int], batch: Batch) -> list[NDArray[Any]]:
+    def integrate(_: Sequence[int], batch: Batch) -> Any:
         trace = trace_batch(loaded, batch, [request], _PREDICTED_LABEL)
         counter = ProgressCounter(None)
         result = run_method(loaded, request, trace=trace, policy=policy, counter=counter)
@@ -113,30 +113,22 @@ def _compute_leave_one_out(subject: AuditSubject, how: Removal) -> list[Numbers]
                 variants.append((number, token))
     for start in range(0, len(variants), _MAX_VARIANTS):
         some = variants[start : start + _MAX_VARIANTS]
-        moved = _measure_distances(subject, how, answers, some)
+        rows = {number: row for row, number in enumerate(dict.fromkeys(n for n, _ in some))}
+        logits, _ = answers.without(
+            [subject.items[number] for number in rows],
+            [rows[number] for number, _ in some],
+            [(int(subject.content[number][token]),) for number, token in some],
+            how,
+            loaded.fillers,
+            subject.tick,
+        )
+        answers.forget()
+        shares = compute_probabilities(logits.double(), loaded.task).mean(1).cpu()
+        base = torch.from_numpy(subject.probabilities)[[number for number, _ in some]]
+        moved = tvd(shares, base.double(), loaded.task).tolist()
         for (number, token), distance in zip(some, moved, strict=True):
             distances[number][token] = distance
     eps = ROUNDINGS * torch.finfo(loaded.dtype).eps
     # Rounding of a logit moves a probability p by about eps · p (1 - p).
     moves = (subject.probabilities * (1 - subject.probabilities)).max(1)
     return [level_ties(row, eps * move) for row, move in zip(distances, moves, strict=True)]
-
-
-def _measure_distances(
-    subject: AuditSubject,
-    how: Removal,
-    answers: PredictionCache,
-    variants: Sequence[tuple[int, int]],
-) -> list[float]:
-    """Query the model without a token, for each of the variants; return the distances of its predictions."""
-    loaded = subject.loaded
-    rows = list(dict.fromkeys(number for number, _ in variants))
-    owners = [rows.index(number) for number, _ in variants]
-    holes = [(int(subject.content[number][token]),) for number, token in variants]
-    items = [subject.items[number] for number in rows]
-    logits, _ = answers.without(items, owners, holes, how, loaded.fillers, subject.tick)
-    shares = compute_probabilities(logits.double(), loaded.task).mean(1).cpu()
-    base = torch.from_numpy(subject.probabilities)[[number for number, _ in variants]]
-    answers.forget()
-    moved: list[float] = tvd(shares, base.double(), loaded.task).tolist()
-    return moved

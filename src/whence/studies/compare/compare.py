@@ -151,7 +151,7 @@ def compare(
     _check_heads(models, weight)
     examples = (dataset if limit is None else dataset.draw(limit, seed)).examples
     without = "no method was asked for." if method is None else describe_incomparability(*models)
-    tally = ProgressCounter(progress, len(examples) * (1 if without else 2))
+    tally = ProgressCounter(progress, len(examples) * (1 if without else 3))
     with ExitStack() as stack:
         runs = [
             stack.enter_context(count_forwards(model))
@@ -175,6 +175,7 @@ def compare(
             if without is None:
                 figures = {name: summary.mean(values) for name, values in agreement.items()}
                 attribution = {"method": method, **figures, "k": TOP_WORDS}
+    tally.expect(0)  # some inputs may not be usable
     first, second = (describe_origin(model.loaded) for model in models)
     payload: JsonDict = {
         "version": RESULT_VERSION,

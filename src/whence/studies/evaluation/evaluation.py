@@ -1,24 +1,24 @@
 """`Evaluation`, the result of methods by metrics: cells, JSON, removals compared; trials rebuilt from run rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 
-from whence.core.errors import BadParameter, CannotRead, UnknownMethod, UnknownMetric, suggest_name
-from whence.core.files import read_json, write_if_path, write_text
+from whence.core.errors import BadParameter, UnknownMethod, UnknownMetric, suggest_name
+from whence.core.files import write_if_path
+from whence.core.result import RESULT_VERSION, Result
 from whence.core.types import Task
 from whence.data.tokens import EncodedInput
 from whence.explain.repeat import replace_unit_scores
 from whence.methods import method
 from whence.metrics._requests import ExplanationRepeater, Numbers, RemovalPredictions
 from whence.metrics._trial import Trial
-from whence.render.document import RESULT_VERSION, Result, choose_decimals, format_interval
+from whence.render.document import choose_decimals, format_interval
 from whence.stats.intervals import Interval
 from whence.studies.evaluation.measure import MetricResult
-from whence.studies.evaluation.report import describe_failure
 from whence.studies.evaluation.scores import ScoreTables
 from whence.studies.evaluation.statistics import (
     AgreementScores,
@@ -26,6 +26,9 @@ from whence.studies.evaluation.statistics import (
     compute_costs,
     interval_to_dict,
 )
+
+if TYPE_CHECKING:
+    from whence.render.document import Document
 
 
 @dataclass(frozen=True)
@@ -70,34 +73,33 @@ def _parse_cell(facts: Mapping[str, Any]) -> Cell:
 class Evaluation(Result):
     """Results of methods by metrics over a data set, with intervals and tests of their differences."""
 
-    _writers: ClassVar[Mapping[str, str]] = {
-        "page": "whence.studies.evaluation.report:render_evaluation_html",
-        "fragment": "whence.studies.evaluation.report:render_evaluation_fragment",
-        "text": "whence.studies.evaluation.report:format_evaluation_text",
-        "terminal": "whence.studies.evaluation.report:render_evaluation_terminal",
-    }
+    kind: ClassVar[str] = "evaluation"
+
+    def document(self) -> "Document":
+        """Return the blocks that every surface shows."""
+        from whence.studies.evaluation.report import build_document
+
+        return build_document(self.data)
 
     @property
     def methods(self) -> list[str]:
         """The methods, in the order they were asked for."""
-        return [row["method"] for row in self.payload["methods"]]
+        return [row["method"] for row in self.data["methods"]]
 
     @property
     def metrics(self) -> list[str]:
         """The metrics, in the order they were asked for."""
-        return [row["metric"] for row in self.payload["metrics"]]
+        return [row["metric"] for row in self.data["metrics"]]
 
     @property
     def failure(self) -> str | None:
         """The sentence on why nothing was tested, with the errors and their counts; None where something was."""
-        from whence.studies.evaluation.report import describe_failure
-
-        return describe_failure(self.payload)
+        return describe_failure(self.data)
 
     @property
     def cells(self) -> list[Cell]:
         """One cell for each method and metric."""
-        return [_parse_cell(facts) for facts in self.payload["cells"]]
+        return [_parse_cell(facts) for facts in self.data["cells"]]
 
     def cell(self, method: str, metric: str) -> Cell:
         """Return the result of a method by a metric."""
@@ -107,13 +109,13 @@ class Evaluation(Result):
     def pairs(self, metric: str) -> list[dict[str, Any]]:
         """Return the comparisons of each two methods by a metric: by how much `a` is better than `b`, and p."""
         self._check(None, metric)
-        return [dict(pair) for pair in self.payload["pairs"] if pair["metric"] == metric]
+        return [dict(pair) for pair in self.data["pairs"] if pair["metric"] == metric]
 
     def agreement(self, measure: str) -> dict[tuple[str, str], Interval | None]:
         """Return the agreement of each two methods by a measure, keyed by both orders of their names."""
-        rows = [row for row in self.payload["agreement"] if row["measure"] == measure]
+        rows = [row for row in self.data["agreement"] if row["measure"] == measure]
         if not rows:
-            known = sorted({row["measure"] for row in self.payload["agreement"]})
+            known = sorted({row["measure"] for row in self.data["agreement"]})
             raise UnknownMetric(
                 f"No agreement was measured by {measure!r}; there is {', '.join(known) or 'none'}."
             )
@@ -127,7 +129,7 @@ class Evaluation(Result):
             row["method"]: {
                 what: _parse_interval(row[what]) for what in ("seconds", "forward", "backward")
             }
-            for row in self.payload["methods"]
+            for row in self.data["methods"]
         }
 
     def _check(self, method: str | None, metric: str) -> None:
@@ -142,45 +144,6 @@ class Evaluation(Result):
                 f"{', '.join(self.methods)}."
             )
 
-    @classmethod
-    def from_dict(cls, payload: Any) -> "Evaluation":
-        """Build an evaluation from the object that `to_dict` returned."""
-        if not isinstance(payload, dict) or payload.get("kind") != "evaluation":
-            raise CannotRead("This is not a saved evaluation. Give a file that save() wrote.")
-        if payload.get("version") != RESULT_VERSION:
-            raise CannotRead(
-                f"This is version {payload.get('version')!r} of the format; this whence reads {RESULT_VERSION}."
-            )
-        table = cls(payload)
-        try:
-            _ = table.cells, table.cost, table.metrics, [table.pairs(m) for m in table.metrics]
-        except (KeyError, TypeError) as error:
-            raise CannotRead(
-                f"This is not a saved evaluation: {type(error).__name__} {error}. Give a file that save() wrote."
-            ) from None
-        return table
-
-    def save(self, path: str | Path) -> Path:
-        """Write the evaluation as JSON; numbers come back bit for bit."""
-        return write_text(path, self.to_json())
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Evaluation":
-        """Read an evaluation that `save` wrote."""
-        return cls.from_dict(read_json(path, "evaluation"))
-
-    def to_markdown(self, path: str | Path | None = None) -> str:
-        """Return the tables in Markdown, and write them if a path is given."""
-        from whence.studies.evaluation.report import format_evaluation_markdown
-
-        return write_if_path(format_evaluation_markdown(self.to_dict()), path)
-
-    def to_latex(self, path: str | Path | None = None) -> str:
-        """Return the tables in LaTeX (needs the package booktabs), and write them if a path is given."""
-        from whence.studies.evaluation.report import format_evaluation_latex
-
-        return write_if_path(format_evaluation_latex(self.to_dict()), path)
-
     def to_csv(
         self, path: str | Path | None = None, *, what: Literal["cells", "pairs"] = "cells"
     ) -> str:
@@ -189,22 +152,25 @@ class Evaluation(Result):
         One row for each method and metric, or, with what="pairs", for each two methods and metric. A text that a
         spreadsheet would take for a formula gets a single quote before it.
         """
-        from whence.studies.evaluation.report import format_cells_csv, format_pairs_csv
+        from whence.studies.evaluation.report import format_csv
 
         if what not in ("cells", "pairs"):
             raise BadParameter(f"what must be 'cells' or 'pairs'. Got {what!r}.")
-        return write_if_path(
-            (format_cells_csv if what == "cells" else format_pairs_csv)(self.to_dict()), path
-        )
+        return write_if_path(format_csv(self.data, what), path)
 
     def plot(self, path: str | Path | None = None) -> str:
         """Return a drawing in SVG, a panel for each metric, and write it if a path is given."""
-        from whence.studies.evaluation.report import render_evaluation_plot
+        from whence.render.charts import draw_dots
+        from whence.render.text import sanitise_html
+        from whence.studies.evaluation.report import build_plot
 
-        return write_if_path(render_evaluation_plot(self.to_dict()), path)
+        plot = build_plot(self.data)
+        return write_if_path(
+            sanitise_html(draw_dots({**plot, "head": [plot["title"]]}, as_file=True)), path
+        )
 
     def __repr__(self) -> str:
-        n = self.payload["examples"]["explained"]
+        n = self.data["examples"]["explained"]
         suffix = "" if self.failure is None else f": {self.failure}"
         return f"<Evaluation of {len(self.methods)} methods by {len(self.metrics)} metrics on {n} examples{suffix}>"
 
@@ -271,7 +237,7 @@ def build_evaluation_data(
 
 def describe_removal_effects(tables: Sequence[Evaluation]) -> str:
     """Describe, by faithfulness metric, the largest change between removals, and the best methods."""
-    ways = [str(table.payload["setting"]["remove"]) for table in tables]
+    ways = [str(table.data["setting"]["remove"]) for table in tables]
     if len(tables) < 2:
         return f"There is only one way to remove tokens here: {ways[0]}."
     kinds = {row["metric"]: row["kind"] for row in tables[0].payload["metrics"]}
@@ -481,3 +447,40 @@ class _MissingModel:
     """Placeholder for the model of stored explanations, which metrics of agreement do not query."""
 
     stages: tuple[str, ...] = ()
+
+
+_MAX_REASONS = 3  # reasons in the sentence; the notes below the table have all
+
+
+def describe_failure(data: Mapping[str, Any]) -> str | None:
+    """Return why nothing at all was tested; None if there is any result."""
+    if any(row["n"] for what in ("cells", "agreement") for row in data[what]):
+        return None
+    reasons = sorted(_list_failures(data), key=lambda reason: -reason[0])
+    texts = [text for _, text in reasons[:_MAX_REASONS]]
+    if more := len(reasons) - len(texts):
+        texts.append(f"{more} more reason{'' if more == 1 else 's'}")
+    why = "; ".join(text.removesuffix(".") for text in texts)
+    return f"Nothing was tested: {why or 'agreement is that of two methods, and there is one'}."
+
+
+def _list_failures(data: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """Yield the counts and descriptions of refused examples, failed methods and failed metrics."""
+    total = data["examples"]["given"]
+    for row in data["examples"]["why_not"]:
+        yield row["count"], f"no method could take {row['count']} of {total}: {row['why']}"
+    methods: dict[tuple[str, int], list[str]] = {}
+    for entry in data["methods"]:
+        for row in entry["why_not"]:
+            methods.setdefault((row["why"], row["count"]), []).append(entry["method"])
+    for (why, count), names in methods.items():
+        yield count, f"{', '.join(names)} failed for {count} of {total}: {why}"
+    metrics: dict[tuple[str, int], list[str]] = {}
+    tested = [(cell["metric"], cell["why_not"]) for cell in data["cells"]]
+    tested += [(row["measure"], row.get("why_not", ())) for row in data["agreement"]]
+    for metric, why_not in tested:
+        for row in why_not:
+            metrics.setdefault((row["why"], row["count"]), []).append(metric)
+    for (why, count), names in metrics.items():
+        tests = ", ".join(dict.fromkeys(names))
+        yield count, f"{tests} could not be measured on {count} of {total}: {why}"

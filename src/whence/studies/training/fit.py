@@ -2,8 +2,8 @@
 
 As in Jain & Wallace's code the first epoch is never the best, unless it is the only one. Batches hold
 inputs of similar length (noise of 10 %) in shuffled order. The loss is cross entropy, weighted and summed
-as the recipe says. A checkpoint is written after every epoch, safe against a killed process: files get a
-temporary name, are synced and renamed, and state.json names only complete ones.
+as the recipe says. A checkpoint is written after every epoch, safe against a killed process: one file with
+the weights, the best weights, the optimiser and the history, which gets its name when it is complete.
 """
 
 import json
@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional
 
@@ -33,22 +33,20 @@ from whence.core.errors import (
     NoHead,
     NotFinite,
 )
-from whence.core.files import write_text
 from whence.core.seed import build_generator
 from whence.data.batches import Batch, collate
+from whence.models.facts import get_facts
 from whence.models.fingerprint import compute_fingerprint
 from whence.studies.training.performance import LabelledInput, Performance, measure_performance
 from whence.studies.training.recipe import Recipe
 from whence.tracing.forward import compute_logits
-from whence.tracing.restore import get_model_lock
 
 Tensors = dict[str, Tensor]
 
-STATE = "state.json"
+CHECKPOINT = "checkpoint.safetensors"
 FIRST_WEIGHTS = "first weights"
-_VERSION = 1
+_VERSION = 2
 _HASH = re.compile(r" \([0-9a-f]{16}\)$|^blake2b.*$")
-_MODEL, _OPTIMISER = "model/", "optimiser/"  # prefixes of the tensors in a checkpoint
 
 
 @contextmanager
@@ -104,28 +102,23 @@ class FitResult:
 
 
 class TrainingHistory:
-    """The epochs so far; with a folder, they are saved there and resumed from there.
+    """The epochs so far, and the weights of the best; with a folder, they are saved there and resumed from there.
 
     `about` identifies the training in a folder: recipe, data and first weights.
     """
 
     def __init__(
-        self,
-        model: Any,
-        optimiser: torch.optim.Optimizer,
-        recipe: Recipe,
-        folder: Path | None,
-        about: Mapping[str, Any],
+        self, model: Any, recipe: Recipe, folder: Path | None, about: Mapping[str, Any]
     ) -> None:
         self.epochs: list[Epoch] = []
-        self.optimiser = optimiser
-        self._best_epoch: int | None = None
-        self._best: Tensors = {}  # weights of the best epoch, if there is no folder
+        self.optimiser = build_optimiser(model, recipe)
         self._model, self._recipe = model, recipe
-        self._folder, self._about = folder, json.loads(json.dumps(about))
-        self._files: dict[str, str] = {}  # by "last" and "best": the name of a file in the folder
-        if folder is not None:
-            self._resume(folder)
+        self._best_epoch: int | None = None
+        self._best: Tensors = {}
+        self._about = json.loads(json.dumps(about))
+        self._file = None if folder is None else folder / CHECKPOINT
+        if self._file is not None:
+            self._resume(self._file)
 
     @property
     def number(self) -> int:
@@ -144,113 +137,89 @@ class TrainingHistory:
         # Jain & Wallace never keep the first epoch, whatever it scores.
         passes = epoch.number > 1 or self._recipe.epochs == 1
         best = None if self._best_epoch is None else self.epochs[self._best_epoch - 1]
-        better = passes and (best is None or epoch.score is None or epoch.merit > best.merit)
         self.epochs.append(epoch)
-        if better:
+        if passes and (best is None or epoch.score is None or epoch.merit > best.merit):
             self._best_epoch = epoch.number
-        weights = {k: v.detach() for k, v in self._model.state_dict().items()}
-        if self._folder is None:
-            if better:
-                self._best = {k: v.clone() for k, v in weights.items()}
-            return
-        own = {f"{_MODEL}{name}": value for name, value in weights.items()}
-        momenta = {
-            f"{_OPTIMISER}{name}/{kind}": value
-            for name, weight in self._model.named_parameters()
-            for kind, value in self.optimiser.state.get(weight, {}).items()
-        }
-        try:
-            self._write_tensors("last", {**own, **momenta})
-            if better:
-                self._write_tensors("best", own)
-            self._write_state()
-            # Delete files of earlier epochs, and those that a killed run left behind.
-            for path in self._folder.glob("*.safetensors*"):
-                if path.name not in self._files.values():
-                    path.unlink()
-        except (OSError, SafetensorError) as error:
-            raise CannotWrite(
-                f"Cannot keep the training in {str(self._folder)!r}: {getattr(error, 'strerror', None) or error}. "
-                "Make room, and run the same again: it goes on after the last epoch that was kept."
-            ) from None
+            self._best = {k: v.detach().clone() for k, v in self._model.state_dict().items()}
+        if self._file is not None:
+            try:
+                self._save(self._file)
+            except (OSError, SafetensorError) as error:
+                raise CannotWrite(
+                    f"Cannot keep the training in {str(self._file.parent)!r}: "
+                    f"{getattr(error, 'strerror', None) or error}. Make room, and run the same again: it goes on "
+                    "after the last epoch that was kept."
+                ) from None
 
     def end(self) -> FitResult:
         """Load the weights of the best epoch into the model, and return the result."""
         best = self._best_epoch or len(self.epochs)
         if best != len(self.epochs):
-            self._model.load_state_dict(self._best or self._read_tensors("best", _MODEL))
+            self._model.load_state_dict(self._best)
         return FitResult(tuple(self.epochs), best, sum(epoch.seconds for epoch in self.epochs))
 
-    def _resume(self, folder: Path) -> None:
+    def _save(self, file: Path) -> None:
+        """Write the checkpoint under a temporary name, sync it, and rename it."""
+        parts = {"model": self._model.state_dict(), "best": self._best}
+        weights = self._model.named_parameters()
+        parts |= {f"optimiser/{name}": self.optimiser.state.get(w, {}) for name, w in weights}
+        state = {
+            "version": _VERSION,
+            "about": self._about,
+            "history": [asdict(epoch) for epoch in self.epochs],
+            "best_epoch": self._best_epoch,
+        }
+        temporary = file.with_suffix(".part")
+        # Copies, because weights may share memory, which safetensors cannot store.
+        tensors = {
+            f"{part}/{name}": value.detach().cpu().clone(memory_format=torch.contiguous_format)
+            for part, values in parts.items()
+            for name, value in values.items()
+        }
+        save_file(tensors, temporary, metadata={"state": json.dumps(state)})
+        with temporary.open("rb") as stream:
+            os.fsync(stream.fileno())
+        temporary.replace(file)
+
+    def _resume(self, file: Path) -> None:
         """Create the folder, or take up the training that an earlier run saved in it."""
+        folder = str(file.parent)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            text = (folder / STATE).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            self._write_state()
-            return
+            file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise CannotWrite(
-                f"Cannot keep the training in {str(folder)!r}: {error.strerror or error}. "
+                f"Cannot keep the training in {folder!r}: {error.strerror or error}. "
                 "Choose a folder that you may write to."
             ) from None
+        if not file.exists():
+            return
         try:
-            record = json.loads(text)
-            if record["version"] != _VERSION:
-                raise ValueError(f"version {record['version']}")
-            about, self._files = record["about"], dict(record["files"])
-            self.epochs = [Epoch.from_dict(epoch) for epoch in record["state"]["history"]]
-            self._best_epoch = record["state"]["best_epoch"]
-        except (ValueError, KeyError, TypeError) as error:
+            with safe_open(file, "pt", device=str(self._model.device)) as stored:
+                state = json.loads(stored.metadata()["state"])
+                tensors = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118 - it is no mapping
+            if state["version"] != _VERSION:
+                raise ValueError(f"version {state['version']}")
+            self.epochs = [Epoch.from_dict(epoch) for epoch in state["history"]]
+            self._best_epoch, about = state["best_epoch"], state["about"]
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
             raise CannotRead(
-                f"{str(folder / STATE)!r} is not the state of a training ({error}). Delete the folder "
-                f"{str(folder)!r} to start anew."
+                f"{str(file)!r} is not the state of a training ({error}). Delete the folder {folder!r} to start anew."
             ) from None
         if about != self._about:
             raise BadParameter(
-                f"The folder {str(folder)!r} keeps another training: {describe_difference(about, self._about)}. Give "
+                f"The folder {folder!r} keeps another training: {describe_difference(about, self._about)}. Give "
                 "the settings it was begun with to go on, or delete the folder to start anew."
             )
-        if self.epochs:
-            self._model.load_state_dict(self._read_tensors("last", _MODEL))
-            weights = dict(self._model.named_parameters())
-            for key, value in self._read_tensors("last", _OPTIMISER).items():
-                name, _, kind = key.rpartition("/")
+        weights = dict(self._model.named_parameters())
+        own: Tensors = {}
+        for key, value in tensors.items():
+            part, _, name = key.partition("/")
+            if part == "optimiser":
+                name, _, kind = name.rpartition("/")
                 self.optimiser.state[weights[name]][kind] = value
-
-    def _read_tensors(self, which: str, prefix: str) -> Tensors:
-        """Read those of the "last" or the "best" tensors that have a prefix, without it."""
-        assert self._folder is not None
-        path = self._folder / self._files[which]
-        try:
-            tensors: Tensors = load_file(path, device=str(self._model.device))
-        except (OSError, SafetensorError) as error:
-            raise CannotRead(
-                f"Cannot read {str(path)!r} ({error}). Delete the folder {str(self._folder)!r} to start anew."
-            ) from None
-        return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-
-    def _write_state(self) -> None:
-        assert self._folder is not None
-        epochs = [asdict(epoch) for epoch in self.epochs]
-        state = {"history": epochs, "best_epoch": self._best_epoch}
-        record = {"version": _VERSION, "about": self._about, "state": state, "files": self._files}
-        write_text(self._folder / STATE, json.dumps(record, indent=1) + "\n")
-
-    def _write_tensors(self, which: str, tensors: Tensors) -> None:
-        """Write the "last" or the "best" tensors under a temporary name, sync the file, and rename it."""
-        assert self._folder is not None
-        name = f"{which}-{len(self.epochs)}.safetensors"
-        temporary = self._folder / f"{name}.part"
-        # Copies, because weights may share memory, which safetensors cannot store.
-        layout = torch.contiguous_format
-        save_file(
-            {k: v.detach().cpu().clone(memory_format=layout) for k, v in tensors.items()}, temporary
-        )
-        with temporary.open("rb") as stream:
-            os.fsync(stream.fileno())
-        temporary.replace(self._folder / name)
-        self._files[which] = name
+            else:
+                (own if part == "model" else self._best)[name] = value
+        self._model.load_state_dict(own)
 
 
 def describe_difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
@@ -346,7 +315,7 @@ def fit(
         FIRST_WEIGHTS: compute_fingerprint(model),
     }
     with _training_mode(model):
-        training = TrainingHistory(model, build_optimiser(model, recipe), recipe, keep, about)
+        training = TrainingHistory(model, recipe, keep, about)
         if resumed is not None and training.epochs and not training.is_over:
             resumed(training.number)
 
@@ -427,7 +396,7 @@ def _train_epoch(
 @contextmanager
 def _training_mode(model: Any) -> Iterator[None]:
     """Lock the model in training mode; on exit, restore all modes and clear the gradients."""
-    with get_model_lock(model), ExitStack() as stack:
+    with get_facts(model).lock, ExitStack() as stack:
         # The caller may be in no_grad or inference_mode.
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
