@@ -90,7 +90,7 @@ def _render_page(name: str, payload: Payload) -> str:
             from whence.studies.evaluation.evaluation import Evaluation
             from whence.studies.evaluation.report import build_document as build_tables
 
-            return build_tables(*(Evaluation.from_dict(x).data for x in parts)).to_html()
+            return build_tables(*(Evaluation.from_dict(part).data for part in parts)).to_html()
         module, class_name = _CLASSES[kind]
         return str(getattr(import_module(module), class_name).from_dict(payload).to_html())
 
