@@ -8,7 +8,7 @@ from whence.cli.options import INPUT, OUTPUT, option
 from whence.cli.progress_bar import pause_garbage_collection, show_progress
 from whence.core.errors import BadParameter
 from whence.core.files import check_writable, write_bytes, write_text
-from whence.render.colour import merge_payloads, wrap_payloads
+from whence.explain.word_scores import merge_payloads, wrap_payloads
 
 
 def explain(

@@ -52,11 +52,11 @@ from whence.explain.tasks import (
 )
 from whence.explain.tasks.causal_lm import CONTRAST_NOTE, with_decoder_start
 from whence.explain.tasks.masked_lm import mark_masks_special
+from whence.explain.word_scores import merge_payloads
 from whence.metrics._requests import RemovalPredictions, run_together
 from whence.metrics._trial import Trial, TrialStep
 from whence.models.fingerprint import compute_fingerprint
 from whence.models.model import LoadedModel
-from whence.render.colour import merge_payloads
 from whence.tracing.ask import ModelQuery, PredictionCache, count_forwards
 from whence.tracing.target import ResolvedTargets, TargetSpec, compute_probabilities
 from whence.trust.card import Trust, assess

@@ -21,28 +21,12 @@ from whence.render.image_maps import (
     encode_png_base64,
 )
 from whence.render.text import (
-    format_unit,
-    list_explanation_notes,
     select_top_features,
 )
 
 MAPS_NOTE = (
     "The maps over the picture are on the page (--html FILE) and in the picture (--out FILE.png)."
 )
-
-
-def build_explanation_blocks(
-    payload: doc.JsonObject, explanation: doc.JsonObject, top: int
-) -> list[doc.Block]:
-    """Return one explanation: the text tinted, the strongest words or patches, notes, and all scores folded away."""
-    target = format_target(payload["target"])
-    return [
-        doc.Heading(f"{explanation['method']} for {target}{format_unit(explanation)}"),
-        *build_tinted_input(payload, explanation),
-        build_top_table(payload, explanation, top),
-        *(doc.Paragraph(note, "dim") for note in list_explanation_notes(payload, explanation)),
-        build_score_details(payload, explanation),
-    ]
 
 
 def build_tinted_input(
@@ -93,19 +77,6 @@ def _list_pieces(
                 (index, doc.Tint(token["text"], tokens[index], f"{score:+.6g}", "special"))
             )
     return [piece for _, piece in sorted(pieces, key=lambda pair: pair[0]) if piece.text]
-
-
-def build_top_table(
-    payload: doc.JsonObject, explanation: doc.JsonObject, top: int | None
-) -> doc.Table:
-    """Return the words or patches with the largest scores, with bars; all of them if `top` is None."""
-    full = get_colour_scale(explanation)["full"] or 1.0
-    features = select_top_features(payload, explanation, top)
-    rows = [
-        (name, doc.Cell(f"{score:+.3g}", align="right"), doc.Cell("", bar=score / full))
-        for name, score in features
-    ]
-    return doc.Table((), rows)
 
 
 def build_score_details(payload: doc.JsonObject, explanation: doc.JsonObject) -> doc.Details:
@@ -185,16 +156,6 @@ def build_pictures(payloads: Sequence[dict[str, Any]]) -> list[doc.Block]:
     return [doc.Details("", [doc.Pictures(figures)], instead=[doc.Paragraph(MAPS_NOTE, "dim")])]
 
 
-def build_probability_table(prediction: doc.JsonObject) -> doc.Details:
-    """Return the eight most probable labels with bars, which a page shows."""
-    shares = sorted(prediction["probabilities"].items(), key=lambda pair: -pair[1])[:8]
-    rows = [
-        (label, doc.Cell(f"{share:.1%}", align="right"), doc.Cell("", bar=share))
-        for label, share in shares
-    ]
-    return doc.Details("", [doc.Table((), rows)])
-
-
 def build_provenance(payload: doc.JsonObject, **more: Mapping[str, Any]) -> doc.Details:
     """Return the model and the provenance of a result, folded away on a page."""
     return doc.Details("Where this comes from", [doc.FactList(list(_list_facts(payload, more)))])
@@ -205,3 +166,16 @@ def _list_facts(
 ) -> Iterator[tuple[str, str]]:
     for facts in (payload.get("model", {}), *more.values(), payload["provenance"]):
         yield from ((str(name), str(value)) for name, value in facts.items())
+
+
+def build_top_table(
+    payload: doc.JsonObject, explanation: doc.JsonObject, top: int | None
+) -> doc.Table:
+    """Return the words or patches with the largest scores, with bars; all of them if `top` is None."""
+    full = get_colour_scale(explanation)["full"] or 1.0
+    features = select_top_features(payload, explanation, top)
+    rows = [
+        (name, doc.Cell(f"{score:+.3g}", align="right"), doc.Cell("", bar=score / full))
+        for name, score in features
+    ]
+    return doc.Table((), rows)
