@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import pairwise, starmap
 from pathlib import Path
 from typing import Any
 
+from whence.render.document import Cell, to_cell
 from whence.studies.evaluation.evaluation import Evaluation
 from whence.studies.evaluation.report import (
+    BEST_MARK,
+    CHANCE_MARK,
     CHANCE_ROW,
     COST_HEADS,
     TABLE_LEGEND,
-    MetricCell,
     build_cost_rows,
     build_metric_tables,
     list_evaluation_cost,
     list_evaluation_notes,
     list_method_agreement,
-    render_evaluation_plot,
 )
 
 RESULTS = Path(__file__).resolve().parents[1] / "bench" / "results"
@@ -66,7 +68,7 @@ def render_drawing(name: str) -> str | None:
     if found is None:
         return None
     chosen = [one for wanted in DRAWN for one in found["metrics"] if one["metric"] == wanted]
-    return render_evaluation_plot({**found, "metrics": chosen})
+    return Evaluation({**found, "metrics": chosen}).plot()
 
 
 def _load_result(name: str) -> dict[str, Any] | None:
@@ -92,23 +94,32 @@ def _format_headline(found: Mapping[str, Any]) -> str:
 
 def _format_tables(found: Mapping[str, Any]) -> list[str]:
     tables = []
-    for grid in build_metric_tables(found, _ACROSS):
-        heads = [
-            f"{metric} {arrow}{f'<br>{count}' if count else ''}"
-            for metric, arrow, count in zip(grid.metrics, grid.arrows, grid.counts, strict=True)
-        ]
-        *rows, chance = grid.rows
-        body = [
-            (f"*{who}*" if who == CHANCE_ROW else f"`{who}`", *map(_format_cell, cells))
-            for who, cells in (chance, *rows)
-        ]
-        tables.append(_format_table([(grid.kind, *heads), *body]))
+    for table in build_metric_tables(found):
+        columns = len(table.heads) - 1
+        pieces = -(-columns // _ACROSS)  # of nearly equal size
+        ends = [1 + -(-columns * piece // pieces) for piece in range(pieces + 1)]
+        *rows, chance = table.rows
+        grid = [[to_cell(cell) for cell in row] for row in (table.heads, chance, *rows)]
+        for places in starmap(range, pairwise(ends)):
+            (kind, *heads), *body = [[row[0], *(row[at] for at in places)] for row in grid]
+            names = [f"{head.text}<br>{head.note}".removesuffix("<br>") for head in heads]
+            lines = [(_format_name(who.text), *map(_format_cell, cells)) for who, *cells in body]
+            tables.append(_format_table([(kind.text, *names), *lines]))
     return tables
 
 
-def _format_cell(cell: MetricCell) -> str:
-    text = cell.text.replace(" [", "<br>[").replace(f", {CHANCE_ROW}", f"<br>{CHANCE_ROW}")
-    return (f"**{text}**" if cell.best else text) + (" °" if cell.chance else "")
+def _format_name(who: str) -> str:
+    return f"*{who}*" if who == CHANCE_ROW else f"`{who}`"
+
+
+def _format_cell(cell: Cell) -> str:
+    """Return a figure above its interval and that of chance; the best is bold, which they mark by a star."""
+    own = cell.text.removesuffix(f" {CHANCE_MARK}")
+    text = own.removesuffix(f" {BEST_MARK}")
+    if cell.note:
+        text += f"<br>{cell.note.strip('()')}"
+    text = text.replace(" [", "<br>[")
+    return (f"**{text}**" if own.endswith(BEST_MARK) else text) + cell.text.removeprefix(own)
 
 
 def _format_table(rows: list[tuple[str, ...]]) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from whence.data.dataset import resolve_label_indices
 from whence.data.example import Example
 from whence.explain.explainer import Explainer
-from whence.explain.trials import encode_readable
+from whence.explain.inputs import encode_dataset
 from whence.stats.intervals import kendall_p_value
 from whence.stats.rank import kendall
 from whence.studies.audit import importance
@@ -30,7 +30,8 @@ NEARLY_0_6 = 0.595
 
 def build_subject(explainer: Explainer, examples: Sequence[Example], seed: int = 0) -> AuditSubject:
     """Return the audit subject of a model and all examples."""
-    numbers, items = encode_readable([one.given for one in examples], explainer.loaded, False, None)
+    encoded = encode_dataset([one.given for one in examples], explainer.loaded, False, None)
+    numbers, items = encoded.numbers, encoded.items
     kept = [examples[i] for i in numbers]
     truth = np.array(resolve_label_indices(kept, explainer.labels), dtype=np.int64)
     return AuditSubject(explainer, kept, items, truth, seed=seed)

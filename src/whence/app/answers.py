@@ -42,7 +42,7 @@ def explain_input(
     from whence.explain.page import build_explanations_data
 
     per_entity, failed = _explain_with_fallback(model, request, progress)
-    explanations = list(select_entity(request.input, per_entity).values())
+    explanations = select_entity(request.input, per_entity)
     try:
         warnings = model.inside(request.input).warnings()
     except WhenceError:  # the flow panel shows the error
@@ -57,7 +57,7 @@ def explain_input(
 
 def _explain_with_fallback(
     model: ServedModel, request: schema.ExplainRequest, progress: Progress
-) -> "tuple[list[dict[str, Explanation]], dict[str, str]]":
+) -> "tuple[list[list[Explanation]], dict[str, str]]":
     """Return the explanations by all methods at once, or after an error one by one, and the errors."""
     methods = list(dict.fromkeys(request.methods))
     try:
@@ -66,12 +66,12 @@ def _explain_with_fallback(
         raise
     except WhenceError as error:
         first = error
-    groups: list[dict[str, Explanation]] = []
+    groups: list[list[Explanation]] = []
     failed: dict[str, str] = {}
     for name in methods:
         try:
             extra = model.explain(request.input, [name], progress)
-            groups = [a | b for a, b in zip(groups, extra, strict=True)] if groups else extra
+            groups = [a + b for a, b in zip(groups, extra, strict=True)] if groups else extra
         except WhenceError as error:
             failed[name] = str(error)
     if not groups:
@@ -202,7 +202,7 @@ def compare_on_input(
         return explain_or_warn(
             reader.loaded.name,
             method,
-            lambda: model.explain(model_input, [method], progress, reader)[0][method],
+            lambda: model.explain(model_input, [method], progress, reader)[0][0],
             warnings,
         )
 

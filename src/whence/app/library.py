@@ -7,6 +7,7 @@ is written.
 
 import hashlib
 import json
+import math
 import os
 import re
 import threading
@@ -14,11 +15,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from whence.app.error_responses import describe_error
 from whence.app.schema import RunExample, RunFacts, RunRow, RunRows, RunTest, RunWord, Scale, Source
@@ -36,14 +38,17 @@ if TYPE_CHECKING:
 
 Payload = dict[str, Any]
 
-
-@dataclass(frozen=True)
-class ResultKind:
-    """A kind of stored result: functions for its page, its summary and its model's name."""
-
-    page: Callable[[Payload], str]
-    summary: Callable[[Payload], str]
-    model: Callable[[Payload], str]
+# By kind of stored result: where its class is, or whose documents it holds.
+_CLASSES = {
+    "audit": ("whence.studies.audit.audit", "Audit"),
+    "comparison": ("whence.studies.compare.comparison", "Comparison"),
+    "trust": ("whence.trust.card", "Trust"),
+    "generation": ("whence.explain.generation", "Generation"),
+}
+_EVALUATIONS = ("evaluation", "evaluations", "recommendation")
+_EXPLANATIONS = ("explanation", "targets", "entities")
+RESULT_KINDS = (*_CLASSES, *_EVALUATIONS, *_EXPLANATIONS)
+_MAX_SUMMARY = 200  # characters
 
 
 class NotAResult(Exception):
@@ -51,88 +56,61 @@ class NotAResult(Exception):
 
 
 def find_kind(payload: Any) -> str:
-    """Return the kind of a stored result; raise NotAResult for other JSON."""
-    kind = _read_kind(payload)
+    """Return the kind of a stored result; explanations and trust cards are found by their keys."""
+    kind = ""
+    if isinstance(payload, dict):
+        if "kind" in payload:
+            kind = str(payload["kind"])
+        elif {"methods", "rules"} <= payload.keys():
+            kind = "trust"
+        elif "explanations" in payload:
+            kind = "explanation"
     if kind not in RESULT_KINDS:
         which = f", a {kind[:40]!r}" if kind else ""
         raise NotAResult(f"this is no result of whence{which}. Allowed: {', '.join(RESULT_KINDS)}.")
     return kind
 
 
-def _read_kind(payload: Any) -> str:
-    """Return the stated kind; explanations and trust cards state none and are found by their keys."""
-    if not isinstance(payload, dict):
-        return ""
-    if "kind" in payload:
-        return str(payload["kind"])
-    if {"methods", "rules"} <= payload.keys():
-        return "trust"
-    return "explanation" if "explanations" in payload else ""
+def _list_parts(kind: str, payload: Payload) -> list[Payload]:
+    """Return the evaluations or explanations that a result holds, or the result itself."""
+    if kind == "recommendation":
+        return [payload["evaluation"]]
+    return list(payload[kind]) if kind in ("evaluations", "targets", "entities") else [payload]
 
 
-def _render_audit(payload: Payload) -> str:
-    from whence.studies.audit.audit import Audit
+def _render_page(name: str, payload: Payload) -> str:
+    """Return the HTML page of a stored result."""
+    with _translate_errors(name):
+        kind = find_kind(payload)
+        parts = _list_parts(kind, payload)
+        if kind in _EXPLANATIONS:
+            from whence.explain.report import build_document
 
-    return Audit.from_dict(payload).to_html()
+            return build_document(parts).to_html()
+        if kind in _EVALUATIONS:
+            from whence.studies.evaluation.evaluation import Evaluation
+            from whence.studies.evaluation.report import build_document as build_tables
 
-
-def _render_evaluation(payload: Payload) -> str:
-    return _render_evaluations({"evaluations": [payload]})
-
-
-def _render_evaluations(payload: Payload) -> str:
-    from whence.studies.evaluation.evaluation import Evaluation
-    from whence.studies.evaluation.report import render_evaluation_html
-
-    return render_evaluation_html(
-        *(Evaluation.from_dict(evaluation).to_dict() for evaluation in payload["evaluations"])
-    )
-
-
-def _render_recommendation(payload: Payload) -> str:
-    return _render_evaluation(payload["evaluation"])
+            return build_tables(*(Evaluation.from_dict(part).data for part in parts)).to_html()
+        module, class_name = _CLASSES[kind]
+        return str(getattr(import_module(module), class_name).from_dict(payload).to_html())
 
 
-def _render_comparison(payload: Payload) -> str:
-    from whence.studies.compare.comparison import Comparison
+def _summarise(kind: str, payload: Payload) -> str:
+    """Return what a result says, in a sentence; a list shows only the beginning."""
+    if kind == "audit":
+        from whence.studies.audit.report import AUDIT_QUESTION, format_answer
 
-    return Comparison.from_dict(payload).to_html()
-
-
-def _render_trust(payload: Payload) -> str:
-    from whence.trust.card import Trust
-
-    return Trust.from_dict(payload).to_html()
-
-
-def _render_explanation(payload: Payload) -> str:
-    from whence.explain.report import build_document
-
-    return build_document([payload]).to_html()
-
-
-def _render_generation(payload: Payload) -> str:
-    from whence.explain.generation import Generation
-
-    return Generation.from_dict(payload).to_html()
-
-
-def _read_model_name(payload: Payload) -> str:
-    return str(payload["model"]["name"])
-
-
-def _read_sentence(payload: Payload) -> str:
-    return str(payload["sentence"])
-
-
-def _summarise_audit(payload: Payload) -> str:
-    """Return an audit's question, answer and conclusion; a list shows only the beginning."""
-    from whence.studies.audit.report import AUDIT_QUESTION, format_answer
-
-    return f"{AUDIT_QUESTION} {format_answer(payload)}. {payload['conclusion']}"
-
-
-def _summarise_evaluation(payload: Payload) -> str:
+        return f"{AUDIT_QUESTION} {format_answer(payload)}. {payload['conclusion']}"
+    if kind == "generation":
+        return f"{payload['input']['text'] or ''}{payload['text'] or ''}"[:_MAX_SUMMARY]
+    if kind == "evaluations":
+        return " ".join(payload["removal_matters"])
+    if kind in _EXPLANATIONS:
+        parts = map(_summarise_explanation, _list_parts(kind, payload))
+        return "; ".join(parts)[:_MAX_SUMMARY]
+    if kind != "evaluation":
+        return str(payload["sentence"])
     if payload.get("failure"):
         return str(payload["failure"])
     methods, metrics = payload["methods"], payload["metrics"]
@@ -142,165 +120,13 @@ def _summarise_evaluation(payload: Payload) -> str:
 def _summarise_explanation(payload: Payload) -> str:
     methods = ", ".join(explanation["method"] for explanation in payload["explanations"])
     source = payload["input"]["text"] or (payload.get("picture") or {}).get("name") or ""
-    return f"{format_target(payload['target'])}, by {methods}: {source}"[:200]
+    return f"{format_target(payload['target'])}, by {methods}: {source}"[:_MAX_SUMMARY]
 
 
-def _build_plural_kind(kind: str) -> ResultKind:
-    """Return the kind of a list of explanations of one input: several targets or entities."""
-
-    def page(payload: Payload) -> str:
-        from whence.explain.report import build_document
-
-        return build_document(payload[kind]).to_html()
-
-    def summary(payload: Payload) -> str:
-        return "; ".join(map(_summarise_explanation, payload[kind]))[:200]
-
-    return ResultKind(page, summary, lambda payload: _read_model_name(payload[kind][0]))
-
-
-RESULT_KINDS: dict[str, ResultKind] = {
-    "audit": ResultKind(_render_audit, _summarise_audit, _read_model_name),
-    "evaluation": ResultKind(_render_evaluation, _summarise_evaluation, _read_model_name),
-    "evaluations": ResultKind(
-        _render_evaluations,
-        lambda payload: " ".join(payload["removal_matters"]),
-        lambda payload: _read_model_name(payload["evaluations"][0]),
-    ),
-    "recommendation": ResultKind(
-        _render_recommendation,
-        _read_sentence,
-        lambda payload: _read_model_name(payload["evaluation"]),
-    ),
-    "comparison": ResultKind(
-        _render_comparison,
-        _read_sentence,
-        lambda payload: f"{payload['a']['name']} and {payload['b']['name']}",
-    ),
-    "trust": ResultKind(_render_trust, _read_sentence, _read_model_name),
-    "explanation": ResultKind(_render_explanation, _summarise_explanation, _read_model_name),
-    "targets": _build_plural_kind("targets"),
-    "entities": _build_plural_kind("entities"),
-    "generation": ResultKind(
-        _render_generation,
-        lambda payload: f"{payload['input']['text'] or ''}{payload['text'] or ''}"[:200],
-        _read_model_name,
-    ),
-}
-
-_MAX_FILES = 500  # JSON files read of a folder
-
-
-@dataclass(frozen=True)
-class ResultFile:
-    """A stored result: file name, payload, and time of the last change."""
-
-    name: str
-    payload: dict[str, Any]
-    changed: str | None
-
-    def to_entry(self, key: str) -> dict[str, Any]:
-        """Return the entry of the result in the page's list."""
-        kind = find_kind(self.payload)
-        return {
-            "id": key,
-            "kind": kind,
-            "name": self.name,
-            "model": RESULT_KINDS[kind].model(self.payload),
-            "summary": RESULT_KINDS[kind].summary(self.payload),
-            "changed": self.changed,
-        }
-
-
-class StoredResults:
-    """The stored results of a server, from files given at the start and uploads."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._lock = threading.Lock()
-        self._results: dict[str, ResultFile] = {}
-        self._upload_keys: list[str] = []
-        self._problems: list[str] = []
-        foreign_names: list[str] = []
-        for path in _find_files(settings.results):
-            self._read(path, foreign_names)
-        if foreign_names:
-            self._problems.append(_describe_foreign_files(foreign_names))
-
-    def list_results(self) -> dict[str, Any]:
-        """Return the entries of all results, and the problems of unreadable files."""
-        return {
-            "results": [result.to_entry(key) for key, result in list(self._results.items())],
-            "problems": list(self._problems),
-        }
-
-    def get(self, key: str) -> dict[str, Any]:
-        """Return the payload of a stored result."""
-        if key not in self._results:
-            raise NotFound(f"There is no stored result {key[:100]!r}.")
-        return self._results[key].payload
-
-    def render_page(self, key: str) -> str:
-        """Return the HTML page of a stored result."""
-        payload = self.get(key)
-        return _render_page(self._results[key].name, payload)
-
-    def add_upload(self, name: str, raw: bytes) -> dict[str, Any]:
-        """Add an uploaded result, and return its entry; drops the oldest beyond the limit."""
-        name = clean_file_name(name)
-        try:
-            payload = json.loads(raw)
-        except (ValueError, RecursionError):
-            raise CannotRead(f"{name} is not JSON. Give a file that whence wrote.") from None
-        result = ResultFile(name, _check_result(name, payload), None)
-        _render_page(name, result.payload)  # a result that cannot be shown is refused at once
-        with self._lock:
-            key = self._add(result)
-            self._upload_keys.append(key)
-            if len(self._upload_keys) > self._settings.kept:
-                del self._results[self._upload_keys.pop(0)]
-        return result.to_entry(key)
-
-    def _read(self, path: Path, foreign_names: list[str]) -> None:
-        try:
-            payload = _check_result(path.name, read_json(path, "result"))
-        except _ForeignFile:
-            foreign_names.append(path.name)
-            return
-        except WhenceError as error:
-            self._problems.append(str(error))
-            return
-        modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-        self._add(ResultFile(path.name, payload, modified.isoformat(timespec="seconds")))
-
-    def _add(self, result: ResultFile) -> str:
-        key = build_unique_id(result.name.removesuffix(".json"), self._results)
-        self._results[key] = result
-        return key
-
-
-class _ForeignFile(CannotRead):
-    """The error for a file that is no result of whence; such files of a folder are counted."""
-
-
-def _describe_foreign_files(names: list[str]) -> str:
-    examples = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    files = "1 file is" if len(names) == 1 else f"{len(names)} files are"
-    return f"{files} no result of whence, and passed over: {examples}."
-
-
-def _check_result(name: str, payload: Any) -> dict[str, Any]:
-    """Return the payload; raise CannotRead if it is no complete result."""
-    _check_sendable(name, payload)
-    with _translate_errors(name):
-        ResultFile(name, payload, None).to_entry("")
-    result: dict[str, Any] = payload
-    return result
-
-
-def _check_sendable(name: str, payload: Any) -> None:
-    """Raise CannotRead for values Python reads and JSON lacks: NaN, infinity, lone surrogates."""
+def _describe_result(name: str, payload: Payload, changed: str | None) -> dict[str, Any]:
+    """Return the entry of a result in the page's list; raise CannotRead if it is no complete result."""
     try:
+        # Python reads NaN, infinity and lone surrogates, which JSON lacks.
         json.dumps(payload, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         fault = (
@@ -309,11 +135,21 @@ def _check_sendable(name: str, payload: Any) -> None:
         raise CannotRead(
             f"{name} holds {fault}, which no result of whence does. Give the file as whence wrote it."
         ) from None
-
-
-def _render_page(name: str, payload: dict[str, Any]) -> str:
     with _translate_errors(name):
-        return RESULT_KINDS[find_kind(payload)].page(payload)
+        kind = find_kind(payload)
+        first = _list_parts(kind, payload)[0]
+        models = [first[side] for side in ("a", "b")] if kind == "comparison" else [first["model"]]
+        return {
+            "kind": kind,
+            "name": name,
+            "model": " and ".join(str(model["name"]) for model in models),
+            "summary": _summarise(kind, payload),
+            "changed": changed,
+        }
+
+
+class _ForeignFile(CannotRead):
+    """The error for a file that is no result of whence; such files of a folder are counted."""
 
 
 @contextmanager
@@ -328,6 +164,90 @@ def _translate_errors(name: str) -> Iterator[None]:
         raise CannotRead(
             f"{name} is not a whole result: {type(error).__name__} {error}. Give a file that whence wrote."
         ) from None
+
+
+Item = TypeVar("Item")
+
+
+class Shelf(Generic[Item]):
+    """Things by id, given at the start or uploaded; the oldest of too many uploads goes."""
+
+    def __init__(self, kept: int) -> None:
+        self.items: dict[str, Item] = {}
+        self.lock = threading.Lock()
+        self._kept = kept
+        self._uploads: list[str] = []
+
+    def add(self, name: str, item: Item, *, upload: bool = False) -> str:
+        """Add a thing, and return its id."""
+        with self.lock:
+            key = build_unique_id(name, self.items)
+            self.items[key] = item
+            if upload:
+                self._uploads.append(key)
+                if len(self._uploads) > self._kept:
+                    del self.items[self._uploads.pop(0)]
+        return key
+
+
+_MAX_FILES = 500  # JSON files read of a folder
+
+
+class StoredResults:
+    """The stored results of a server, from files given at the start and uploads."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._shelf: Shelf[tuple[dict[str, Any], Payload]] = Shelf(settings.kept)
+        self._problems: list[str] = []
+        foreign: list[str] = []
+        for path in _find_files(settings.results):
+            try:
+                modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+                self._add(
+                    path.name, read_json(path, "result"), modified.isoformat(timespec="seconds")
+                )
+            except _ForeignFile:
+                foreign.append(path.name)
+            except WhenceError as error:
+                self._problems.append(str(error))
+        if foreign:
+            examples = ", ".join(foreign[:3])
+            examples += f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
+            files = "1 file is" if len(foreign) == 1 else f"{len(foreign)} files are"
+            self._problems.append(f"{files} no result of whence, and passed over: {examples}.")
+
+    def list_results(self) -> dict[str, Any]:
+        """Return the entries of all results, and the problems of unreadable files."""
+        entries = [{**entry, "id": key} for key, (entry, _) in list(self._shelf.items.items())]
+        return {"results": entries, "problems": list(self._problems)}
+
+    def get(self, key: str) -> Payload:
+        """Return the payload of a stored result."""
+        if key not in self._shelf.items:
+            raise NotFound(f"There is no stored result {key[:100]!r}.")
+        return self._shelf.items[key][1]
+
+    def render_page(self, key: str) -> str:
+        """Return the HTML page of a stored result."""
+        return _render_page(key, self.get(key))
+
+    def add_upload(self, name: str, raw: bytes) -> dict[str, Any]:
+        """Add an uploaded result, and return its entry; drops the oldest beyond the limit."""
+        name = clean_file_name(name)
+        try:
+            payload = json.loads(raw)
+        except (ValueError, RecursionError):
+            raise CannotRead(f"{name} is not JSON. Give a file that whence wrote.") from None
+        return self._add(name, payload, None, upload=True)
+
+    def _add(
+        self, name: str, payload: Any, changed: str | None, *, upload: bool = False
+    ) -> dict[str, Any]:
+        entry = _describe_result(name, payload, changed)
+        if upload:
+            _render_page(name, payload)  # a result that cannot be shown is refused at once
+        key = self._shelf.add(name.removesuffix(".json"), (entry, payload), upload=upload)
+        return {**entry, "id": key}
 
 
 def _find_files(paths: Iterable[Path]) -> list[Path]:
@@ -349,18 +269,19 @@ PAGE_SIZE = 50
 
 def list_rows(run: "Run", row_filter: "RowFilter", page: int) -> RunRows:
     """Return a page of a run's matching rows; empty beyond the last."""
-    from whence.runs.store import read_page, to_finite
+    from whence.runs.store import read_page
 
     first = page * PAGE_SIZE
-    matches = read_page(
-        run.folder, replace(row_filter, settings=_list_settings(run)), first, PAGE_SIZE
-    )
+    matches = read_page(run.store, row_filter, first, PAGE_SIZE)
     rows = [
         RunRow(
             **{
-                **{name: value for name, value in record.items() if name != "gold"},
+                **{
+                    name: value for name, value in record.items() if name not in ("gold", "setting")
+                },
                 "label": _find_label(record),
-                "probability": to_finite(record["probability"]),
+                "probability": _to_finite(record["probability"]),
+                "value": _to_finite(record["value"]),
             }
         )
         for record in matches.records
@@ -381,9 +302,9 @@ def is_descending(metric: str, best: bool) -> bool:
 
 def build_example(run: "Run", row: int, method: str | None) -> RunExample:
     """Return one row of a run with its explanation by a method, or by the first method."""
-    from whence.runs.store import read_row, to_finite
+    from whence.runs.store import read_row
 
-    explanations, tests = read_row(run.folder, row, _list_settings(run))
+    explanations, tests = read_row(run.store, row)
     by_method = {record["method"]: record for record in explanations}
     chosen = by_method.get(next(iter(by_method), "") if method is None else method)
     if chosen is None:
@@ -402,15 +323,15 @@ def build_example(run: "Run", row: int, method: str | None) -> RunExample:
         method=name,
         methods=list(by_method),
         input=Source.model_validate(source),
-        probability=to_finite(chosen["probability"]),
+        probability=_to_finite(chosen["probability"]),
         signed=bool(payload and payload["explanations"][0]["signed"]),
         scale=Scale.model_validate(payload["explanations"][0]["scale"]) if payload else None,
         words=_list_words(payload) if payload else [],
         tests=[
             RunTest(
                 metric=test["metric"],
-                value=to_finite(test["value"]),
-                null=to_finite(test["null"]),
+                value=_to_finite(test["value"]),
+                null=_to_finite(test["null"]),
                 why=test["why"],
             )
             for test in tests
@@ -425,11 +346,9 @@ def _find_label(record: dict[str, Any]) -> str | None:
     return label
 
 
-def _list_settings(run: "Run") -> frozenset[str]:
-    """Return the current settings of a run; rows of earlier code or parameters are not shown."""
-    from whence.runs.store import list_current_settings
-
-    return frozenset(list_current_settings(run.manifest))
+def _to_finite(value: float | None) -> float | None:
+    """Return a number; None for null, NaN and infinity, which JSON does not have."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _list_words(payload: dict[str, Any]) -> list[RunWord]:
@@ -456,7 +375,7 @@ def _list_words(payload: dict[str, Any]) -> list[RunWord]:
 _MAX_RUNS = 500  # runs listed of a folder
 _MAX_DEPTH = 3  # levels of folders below the given one
 _MAX_CACHED = 8  # cached reports
-_SUBFOLDERS = ("explanations", "metrics", "index", "audits", "pending")
+_SUBFOLDERS = ("explanations", "metrics", "unreadable", "audits")
 _MANIFEST = "manifest.json"
 
 
@@ -494,18 +413,18 @@ class StoredRuns:
         """Return a run by its id."""
         return _open_location(self._find_location(key))
 
-    def build_once(self, keys: tuple[str, ...], what: str, make: Callable[..., Any]) -> Any:
-        """Return a report of one or two runs, cached until one of them changes."""
-        places = [self._find_location(key) for key in keys]
-        key = (what, *(part for run in places for part in (run.id, compute_version(run.folder))))
+    def build_once(self, key: str, what: str, make: Callable[..., Any]) -> Any:
+        """Return a report of a run, cached until the run changes."""
+        place = self._find_location(key)
+        version = (what, place.id, compute_version(place.folder))
         with self._report_lock:
-            if key not in self._reports:
-                with translate_run_errors(" and ".join(place.name for place in places)):
-                    self._reports[key] = make(*map(_open_location, places))
+            if version not in self._reports:
+                with translate_run_errors(place.name):
+                    self._reports[version] = make(_open_location(place))
                 if len(self._reports) > _MAX_CACHED:
                     self._reports.popitem(last=False)
-            self._reports.move_to_end(key)
-            return self._reports[key]
+            self._reports.move_to_end(version)
+            return self._reports[version]
 
     def _describe_run(self, place: RunLocation) -> dict[str, Any]:
         """Return the entry of a run, with facts cached until the run changes."""
@@ -571,7 +490,7 @@ def _find_last_write(folder: Path) -> float | None:
 
 def _find_runs(folder: Path, depth: int) -> Iterator[Path]:
     """Yield the folders that hold a run, in the order of their names; links are not followed."""
-    from whence.runs.store import Layout
+    from whence.runs.store import is_store
 
     try:
         with os.scandir(folder) as entries:
@@ -583,7 +502,7 @@ def _find_runs(folder: Path, depth: int) -> Iterator[Path]:
     for path in below:
         if path.name.startswith("."):
             continue
-        if (path / _MANIFEST).exists() or Layout(path).is_used:  # a run without its manifest counts
+        if (path / _MANIFEST).exists() or is_store(path):  # a run without its manifest counts
             yield path
         elif depth > 1:
             yield from _find_runs(path, depth - 1)
@@ -696,9 +615,7 @@ class DataSets:
 
         columns = {"text": settings.text, "pair": settings.pair, "label": settings.label}
         self._settings = settings
-        self._lock = threading.Lock()
-        self._slots: dict[str, _DatasetSlot] = {}
-        self._upload_keys: list[str] = []
+        self._shelf: Shelf[_DatasetSlot] = Shelf(settings.kept)
         for path in settings.data:
             reader: Callable[..., Dataset] = partial(read_dataset, path, most=settings.rows)
             content: Dataset | UnknownColumns
@@ -706,25 +623,30 @@ class DataSets:
                 content = reader(**columns)
             except UnknownColumns as error:
                 content = error  # the columns can be chosen on the page
-            self._add(parse_file_name(path), _DatasetSlot(content, reader))
+            name = getattr(content, "name", parse_file_name(path))
+            self._shelf.add(name, _DatasetSlot(content, reader))
 
     def get(self, name: str) -> "Dataset":
         """Return a data set by its id."""
-        if name not in self._slots:
-            raise NotFound(
-                f"There is no data set {name[:100]!r}. There are {', '.join(self._slots) or 'none'}."
-            )
-        content = self._slots[name].content
+        content = self._find(name).content
         if isinstance(content, UnknownColumns):
             raise content
         return content
 
+    def _find(self, name: str) -> "_DatasetSlot":
+        slots = self._shelf.items
+        if name not in slots:
+            raise NotFound(
+                f"There is no data set {name[:100]!r}. There are {', '.join(slots) or 'none'}."
+            )
+        return slots[name]
+
     def list_problems(self) -> list[str]:
         """Return the errors of data sets whose columns have to be chosen."""
-        contents = [slot.content for slot in self._slots.values()]
+        contents = [slot.content for slot in self._shelf.items.values()]
         return [str(content) for content in contents if isinstance(content, UnknownColumns)]
 
-    def add_upload(self, name: str, raw: bytes, columns: Columns | None = None) -> dict[str, Any]:
+    def add_upload(self, name: str, raw: bytes, columns: Columns) -> dict[str, Any]:
         """Add an uploaded data set, and return its entry; drops the oldest beyond the limit."""
         from whence.data.dataset import read_dataset
 
@@ -733,55 +655,36 @@ class DataSets:
         reader: Callable[..., Dataset] = partial(
             read_dataset, name, raw=raw, most=self._settings.rows, most_bytes=limit
         )
-        dataset = reader(**(columns or {}))
-        with self._lock:
-            key = self._add(name, _DatasetSlot(dataset, reader))
-            self._upload_keys.append(key)
-            if len(self._upload_keys) > self._settings.kept:
-                del self._slots[self._upload_keys.pop(0)]
+        dataset = reader(**columns)
+        key = self._shelf.add(dataset.name, _DatasetSlot(dataset, reader), upload=True)
         return _describe_dataset(key, dataset)
 
     def reread(self, key: str, columns: Columns) -> dict[str, Any]:
         """Read a data set again by other columns, under the same id, and return its entry."""
-        if key not in self._slots:
-            self.get(key)  # raises NotFound with the known ids
-        reader = self._slots[key].reader
+        reader = self._find(key).reader
         dataset = reader(**columns)
-        with self._lock:
-            if key in self._slots:
-                self._slots[key] = _DatasetSlot(dataset, reader)
+        with self._shelf.lock:
+            if key in self._shelf.items:
+                self._shelf.items[key] = _DatasetSlot(dataset, reader)
         return _describe_dataset(key, dataset)
 
     def list_entries(self) -> list[dict[str, Any]]:
         """Return the entries of all data sets in the page's list."""
-        return [_describe_dataset(name, slot.content) for name, slot in list(self._slots.items())]
-
-    def _add(self, name: str, slot: _DatasetSlot) -> str:
-        key = build_unique_id(getattr(slot.content, "name", name), self._slots)
-        self._slots[key] = slot
-        return key
+        slots = list(self._shelf.items.items())
+        return [_describe_dataset(name, slot.content) for name, slot in slots]
 
 
 def _describe_dataset(key: str, content: "Dataset | UnknownColumns") -> dict[str, Any]:
+    entry: dict[str, Any] = {"id": key, "columns": list(content.columns)}
     if isinstance(content, UnknownColumns):
-        return {
-            "id": key,
-            "name": key,
-            "rows": 0,
-            "text": "",
-            "pair": None,
-            "label": None,
-            "guessed": [],
-            "columns": list(content.columns),
-            "problem": describe_error(content),
-        }
+        unknown = {"name": key, "rows": 0, "text": "", "pair": None, "label": None, "guessed": []}
+        return {**entry, **unknown, "problem": describe_error(content)}
     return {
-        "id": key,
+        **entry,
         "name": content.name,
         "rows": len(content.examples),
         "text": content.text or "text",
         "pair": content.pair,
         "label": content.label,
         "guessed": list(content.guessed),
-        "columns": list(content.columns),
     }

@@ -176,15 +176,16 @@ class ServedModel:
         methods: Sequence[str],
         progress: Progress,
         reader: "Explainer | None" = None,
-    ) -> "list[dict[str, Explanation]]":
-        """Return the explanations by method, one dict for each output; `reader` as in `inside`."""
-        explanations = (reader or self.explainer()).explain(
+    ) -> "list[list[Explanation]]":
+        """Return the explanations, one list for each output; `reader` as in `inside`."""
+        explanations: Any = (reader or self.explainer()).explain(
             self.resolve_input(model_input),
             method=list(methods),
             progress=progress,
             **self.build_options(model_input),
         )
-        return [{one.method: one for one in group} for group in explanations.group_by_input()]
+        groups: list[list[Explanation]] = explanations.group_by_input()
+        return groups
 
     def inside(self, model_input: Input, reader: "Explainer | None" = None) -> "Inside":
         """Return the inspected input of a request, cached.

@@ -31,6 +31,7 @@ from whence.data.readout import ContinuationReadout, EntityReadout
 from whence.explain.examine import describe_model_options
 from whence.explain.explainer import Explainer, load
 from whence.explain.explanation import Explanation
+from whence.explain.explanations import Explanations
 from whence.explain.inside import Inside
 from whence.explain.report import build_document
 from whence.render.colour import merge_payloads
@@ -127,10 +128,10 @@ class NotebookModel(ServedModel):
         methods: Sequence[str],
         progress: Progress,
         reader: Explainer | None = None,
-    ) -> list[dict[str, Explanation]]:
-        """Return the explanations by method; those that the workbench was opened on are given."""
+    ) -> list[list[Explanation]]:
+        """Return the explanations; those that the workbench was opened on are given."""
         if self._is_first(model_input) and all(name in self.given for name in methods):
-            return [{name: self.given[name] for name in methods}]
+            return [[self.given[name] for name in methods]]
         return super().explain(model_input, methods, progress, reader)
 
     def resolve_input(self, model_input: Input) -> Any:
@@ -346,11 +347,7 @@ def workbench(
 def _list_explanations(what: Any) -> list[Explanation]:
     if isinstance(what, Explanation):
         return [what]
-    if isinstance(what, Mapping) and what:
-        values = list(what.values())
-        if all(isinstance(value, Explanation) for value in values):
-            return values
-    return []
+    return what.flatten() if isinstance(what, Explanations) and what.of_one else []
 
 
 def _resolve_explainer(what: Any) -> Explainer:

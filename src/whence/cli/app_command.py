@@ -7,12 +7,10 @@ import threading
 import webbrowser
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from whence.cli import options
-from whence.cli.evaluate_command import LabelColumn, PairColumn, TextColumn
+from whence.cli.options import DATA, MODEL, option
 from whence.cli.progress_bar import pause_garbage_collection
 from whence.core.errors import BadParameter, CannotServe, WhenceError
 
@@ -22,76 +20,53 @@ if TYPE_CHECKING:
 PORT = 8765
 _MAX_PORTS = 50  # ports tried, counted from PORT
 
-ModelsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--model",
-        help="A built-in model, a folder, or a Hugging Face id; may be given several times. By default all built-in "
-        "models, `reviews` first.",
-    ),
-]
-CompareOption = Annotated[
-    tuple[str, str] | None,
-    typer.Option("--compare", metavar="BASE TUNED", help="Two models to open the comparison with."),
-]
-PortOption = Annotated[
-    int | None,
-    typer.Option(
-        min=0, max=65535, help=f"The port; by default {PORT}, or the next one that is free."
-    ),
-]
-OpenOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--open/--no-open", help="Open the page in a browser; by default if there is one."
-    ),
-]
-DataFilesOption = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="A data set to look at; may be given several times."),
-]
-HostOption = Annotated[
-    str,
-    typer.Option(help="Listen at this address; by default other machines cannot reach the app."),
-]
-AllowLoadOption = Annotated[
-    bool, typer.Option("--allow-load", help="Let the page load models that are not on the list.")
-]
-ResultsOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        metavar="PATH",
-        help="A stored audit, evaluation, comparison, card or explanation, or a folder of them; may be given several "
-        "times.",
-    ),
-]
-RunsOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR", help="A run, or a folder of runs, to read; also while they are written."
-    ),
-]
-SecondsOption = Annotated[
-    float, typer.Option(min=1, help="How long a question may wait for its answer.")
-]
+
+SERVER = "Server"
 
 
 def serve_app(
-    model: ModelsOption = None,
-    compare: CompareOption = None,
-    port: PortOption = None,
-    open: OpenOption = None,
-    data: DataFilesOption = None,
-    text: TextColumn = None,
-    pair: PairColumn = None,
-    label: LabelColumn = None,
-    host: HostOption = "127.0.0.1",
-    allow_load: AllowLoadOption = False,
-    results: ResultsOption = None,
-    runs: RunsOption = None,
+    model: list[str] | None = option(
+        MODEL,
+        "A built-in model, a folder, or a Hugging Face id; may be given several times. By default all built-in "
+        "models, `reviews` first.",
+    ),
+    compare: tuple[str, str] | None = option(
+        MODEL, "Two models to open the comparison with.", metavar="BASE TUNED"
+    ),
+    allow_load: bool = option(
+        MODEL, "Let the page load models that are not on the list.", "--allow-load", default=False
+    ),
     device: options.Device = None,
     dtype: options.Dtype = None,
-    seconds: SecondsOption = 120,
+    data: list[Path] | None = option(
+        DATA, "A data set to look at; may be given several times.", metavar="FILE"
+    ),
+    text: options.TextColumn = None,
+    pair: options.PairColumn = None,
+    label: options.LabelColumn = None,
+    results: list[Path] | None = option(
+        DATA,
+        "A stored audit, evaluation, comparison, card or explanation, or a folder of them; may be given several "
+        "times.",
+        metavar="PATH",
+    ),
+    runs: Path | None = option(
+        DATA, "A run, or a folder of runs, to read; also while they are written.", metavar="DIR"
+    ),
+    port: int | None = option(
+        SERVER, f"The port; by default {PORT}, or the next one that is free.", min=0, max=65535
+    ),
+    host: str = option(
+        SERVER,
+        "Listen at this address; by default other machines cannot reach the app.",
+        default="127.0.0.1",
+    ),
+    seconds: float = option(
+        SERVER, "How long a question may wait for its answer.", min=1, default=120
+    ),
+    open: bool | None = option(
+        SERVER, "Open the page in a browser; by default if there is one.", "--open/--no-open"
+    ),
 ) -> None:
     """See it: explanations, flows, trust and comparisons on a page in the browser, served from this machine.
 

@@ -5,9 +5,8 @@ from typing import Annotated, Any, cast
 import typer
 
 from whence.cli import options
-from whence.cli.evaluate_command import PairColumn, TextColumn
+from whence.cli.options import DATA, METHODS, TESTS, option
 from whence.cli.progress_bar import pause_garbage_collection, show_progress
-from whence.core.files import check_writable
 
 
 def compare(
@@ -23,54 +22,35 @@ def compare(
             help="The second model, such as the fine-tuned one: the same tokenizer, layers and heads."
         ),
     ],
-    data: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE",
-            help="The data set: a .jsonl, .csv, .tsv, .parquet or .txt file, also as .gz, or a Hugging Face data "
-            "set: NAME, NAME:SPLIT or NAME:CONFIG:SPLIT.",
-        ),
-    ],
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", "--sample", min=1, metavar="N", help="Draw so many examples."),
-    ] = None,
-    text: TextColumn = None,
-    pair: PairColumn = None,
-    label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of the true labels.")
-    ] = None,
-    weight: Annotated[
-        str,
-        typer.Option(
-            metavar="WEIGHT",
-            help="What an edge of the flow weighs: attention, norm, value_zeroing, gradient_x_attention, relevance.",
-        ),
-    ] = "attention",
-    coverage: Annotated[
-        float,
-        typer.Option(
-            metavar="SHARE",
-            help="Compare the fewest edges that carry this share of what all edges carry, from 0 to 1.",
-        ),
-    ] = 0.5,
-    specials: Annotated[
-        bool,
-        typer.Option(help="Count edges that end on special tokens, too; by default they do not."),
-    ] = False,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            help="How words are scored, where both models have a head; none leaves that out.",
-            autocompletion=options.complete_method,
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Other draws of examples and of random edges.")] = 0,
-    as_json: options.AsJson = False,
-    html: options.Html = None,
+    data: options.DataOptions,
+    output: options.OutputOptions,
+    limit: int | None = option(
+        DATA, "Draw so many examples.", "--limit", "--sample", metavar="N", min=1
+    ),
+    truncate: options.Truncate = True,
     device: options.Device = None,
     dtype: options.Dtype = None,
-    truncate: options.TruncateByDefault = True,
+    method: str | None = option(
+        METHODS,
+        "How words are scored, where both models have a head; none leaves that out.",
+        autocompletion=options.complete_method,
+    ),
+    weight: str = option(
+        TESTS,
+        "What an edge of the flow weighs: attention, norm, value_zeroing, gradient_x_attention, relevance.",
+        metavar="WEIGHT",
+        default="attention",
+    ),
+    coverage: float = option(
+        TESTS,
+        "Compare the fewest edges that carry this share of what all edges carry, from 0 to 1.",
+        metavar="SHARE",
+        default=0.5,
+    ),
+    specials: bool = option(
+        TESTS, "Count edges that end on special tokens, too; by default they do not.", default=False
+    ),
+    seed: options.Seed = 0,
 ) -> None:
     """Compare two models of one tokenizer over a data set: what did fine-tuning change?
 
@@ -83,11 +63,8 @@ def compare(
 
         whence compare reviews-base reviews --data reviews.tsv --html changed.html
     """
-    if html is not None:
-        check_writable(html)
     with show_progress(f"loading {base} and {tuned}", "asking the models") as (console, report):
         with pause_garbage_collection():
-            from whence.data.dataset import read_dataset
             from whence.explain.request import DEFAULT_OF_MODEL
             from whence.studies.compare.compare import check_compare_parameters
             from whence.studies.compare.compare import compare as run
@@ -95,7 +72,7 @@ def compare(
             # Errors of the request are raised before a model is loaded.
             chosen = None if method == "none" else method or DEFAULT_OF_MODEL
             check_compare_parameters(weight, coverage, chosen, limit, seed)
-            examples = read_dataset(data, text=text, pair=pair, label=label)
+            examples = data.read()
         comparison = run(
             base,
             tuned,
@@ -111,4 +88,4 @@ def compare(
             dtype=dtype,
             progress=report,
         )
-    options.print_result(comparison, console, html=html, as_json=as_json)
+    output.print(comparison, console)

@@ -1,12 +1,11 @@
 """The commands `whence evaluate` (methods tested on data) and `whence recommend` (one chosen by such a test)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
-
-import typer
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from whence.cli import options
+from whence.cli.options import DATA, METHODS, OUTPUT, TESTS, option
 from whence.cli.progress_bar import pause_garbage_collection, show_progress
 from whence.core.errors import BadParameter, NothingExplained
 from whence.core.files import check_writable, write_text
@@ -14,88 +13,40 @@ from whence.core.files import check_writable, write_text
 if TYPE_CHECKING:
     from whence.studies.evaluation.evaluation import Evaluation
 
-Data = Annotated[
-    Path,
-    typer.Option(
-        metavar="FILE",
-        help="The data set: .txt (one text a line), .tsv or .csv (with a header), .jsonl or .parquet, also as .gz; "
-        "or a folder of pictures, with a folder for each class.",
-    ),
-]
-TextColumn = Annotated[
-    str | None, typer.Option("--text", metavar="COLUMN", help="The column of the texts.")
-]
-PairColumn = Annotated[
-    str | None, typer.Option("--pair", metavar="COLUMN", help="The column of the second texts.")
-]
-LabelColumn = Annotated[
-    str | None, typer.Option("--label", metavar="COLUMN", help="The column of the labels.")
-]
-
 
 def evaluate(
-    data: Data,
-    model: options.Model = "reviews",
-    method: options.Method = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="What to measure; may be given several times (whence list metrics).",
-            autocompletion=options.complete_metric,
-        ),
-    ] = None,
-    param: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="A parameter of the methods or metrics; METHOD.NAME=VALUE or METRIC.NAME=VALUE for one of them.",
-        ),
-    ] = None,
-    sample: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Draw so many examples.")
-    ] = None,
-    text: TextColumn = None,
-    pair: PairColumn = None,
-    label: LabelColumn = None,
+    data: options.DataOptions,
+    model: options.ModelOptions,
+    methods: options.MethodOptions,
+    removal: options.RemovalOptions,
+    sample: int | None = option(DATA, "Draw so many examples.", metavar="N", min=1),
+    truncate: options.Truncate = True,
+    metric: list[str] | None = option(
+        METHODS,
+        "What to measure; may be given several times, or with commas (whence list metrics).",
+        "--metric",
+        "--metrics",
+        autocompletion=options.complete_metric,
+    ),
     target: options.TargetOption = None,
-    remove: options.Remove = None,
-    mlm: options.Mlm = None,
-    unit: options.RemovalUnit = "token",
-    rankings: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Random explanations of each example.")
-    ] = 5,
+    rankings: int = option(
+        TESTS, "Random explanations of each example.", metavar="N", min=1, default=5
+    ),
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
-    markdown: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the tables in Markdown.")
-    ] = None,
-    latex: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the tables in LaTeX.")
-    ] = None,
-    csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a row for each method and metric.")
-    ] = None,
-    pairs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write a row for each two methods and metric: which is better, and p.",
-        ),
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Draw methods by metrics, in SVG; with --remove all a file for each removal, FILE-mask and so on.",
-        ),
-    ] = None,
-    device: options.Device = None,
-    dtype: options.Dtype = None,
-    checkpoint: options.Checkpoint = False,
-    revision: options.Revision = None,
-    truncate: Annotated[
-        bool, typer.Option(help="Cut texts that are too long, or count them as not explained.")
-    ] = True,
+    markdown: options.Markdown = None,
+    latex: options.Latex = None,
+    csv: Path | None = option(OUTPUT, "Write a row for each method and metric.", metavar="FILE"),
+    pairs: Path | None = option(
+        OUTPUT,
+        "Write a row for each two methods and metric: which is better, and p.",
+        metavar="FILE",
+    ),
+    plot: Path | None = option(
+        OUTPUT,
+        "Draw methods by metrics, in SVG; with --remove all a file for each removal, FILE-mask and so on.",
+        metavar="FILE",
+    ),
 ) -> None:
     """Test methods over a data set: means with intervals, against random explanations and each other.
 
@@ -109,44 +60,34 @@ def evaluate(
 
         whence evaluate --model vit --data photographs --metric perturbation --metric segmentation
     """
-    params = options.parse_params(param)
     for path in (markdown, latex, csv, pairs, plot):
         if path is not None:
             check_writable(path)
-    with show_progress(f"loading {model}") as (console, report):
+    with show_progress(f"loading {model.name}") as (console, report):
         with pause_garbage_collection():
-            from whence.data.dataset import read_dataset
             from whence.data.removal import list_removals
-            from whence.explain.explainer import load
             from whence.explain.request import resolve_methods
             from whence.studies.evaluation.evaluate import evaluate as run
             from whence.studies.evaluation.evaluate import list_default_methods
             from whence.studies.evaluation.measure import describe_annotations, resolve_metrics
 
-            methods = method or list_default_methods()
-            method_params, metric_params = _split_params(params, methods)
+            methods.names = methods.names or list_default_methods()
+            methods.params, metric_params = _split_params(methods.params, methods.names)
             # Errors of the request are raised before a model is loaded.
-            resolve_methods(
-                methods, method_params, options.PLACEHOLDER_REPLACEMENTS, from_text=True
-            )
-            options.check_removal(remove, unit)
-            examples = read_dataset(data, text=text, pair=pair, label=label, question_first=True)
+            methods.check(options.PLACEHOLDER_REPLACEMENTS)
+            removal.check()
+            examples = data.read(question_first=True)
             metrics = resolve_metrics(
-                metric, metric_params, **describe_annotations(examples.examples), from_text=True
+                options.split_names(metric) or None,
+                metric_params,
+                **describe_annotations(examples.examples),
+                from_text=True,
             )
-            drawing: dict[str, Any] = {} if mlm is None else {"mlm": mlm}
-            explainer = load(
-                model,
-                device=device,
-                dtype=dtype,
-                revision=revision,
-                checkpoint=checkpoint,
-                **drawing,
-            )
+            explainer = model.load(**({} if removal.mlm is None else {"mlm": removal.mlm}))
         examples = examples if sample is None else examples.draw(sample, seed)
-        requests = resolve_methods(methods, method_params, explainer.fillers, from_text=True)
-        removals = list_removals(explainer.fillers) if remove == "all" else [remove]
-        console.print(str(examples), style="dim", highlight=False, markup=False, soft_wrap=True)
+        requests = resolve_methods(methods.names, methods.params, explainer.fillers, from_text=True)
+        removals = list_removals(explainer.fillers) if removal.remove == "all" else [removal.remove]
+        options.print_note(console, str(examples))
         tables = [
             run(
                 explainer,
@@ -155,21 +96,22 @@ def evaluate(
                 [measure.name for measure in metrics],
                 params={request.name: request.params for request in requests},
                 metric_params={measure.name: measure.params for measure in metrics},
-                remove=cast(Any, removal),
-                unit=cast(Any, unit),
+                remove=cast(Any, how),
+                unit=cast(Any, removal.unit),
                 target=target,
                 truncate=truncate,
                 rankings=rankings,
                 seed=seed,
-                progress=_scale_progress(report, number, len(removals)),
+                progress=lambda done, total, before=number: report(  # type: ignore[misc]
+                    before * total + done, len(removals) * total
+                ),
             )
-            for number, removal in enumerate(removals)
+            for number, how in enumerate(removals)
         ]
     paths = _write_tables(tables, markdown, latex, {"cells": csv, "pairs": pairs}, plot)
-    _print_tables(tables, remove == "all", as_json)
+    _print_tables(tables, removal.remove == "all", as_json)
     if not as_json:
-        for path in paths:
-            console.print(f"wrote {path}", style="dim", highlight=False, markup=False)
+        options.print_paths(console, *paths)
     _check_any_result(tables)
 
 
@@ -191,13 +133,6 @@ def _split_params(
             value
         )
     return of_methods, of_metrics
-
-
-def _scale_progress(
-    report: Callable[[int, int], None], number: int, parts: int
-) -> Callable[[int, int], None]:
-    """Return a progress callback for one of several evaluations, scaled to all of them."""
-    return lambda done, total: report(number * total + done, parts * total)
 
 
 def _write_tables(
@@ -261,22 +196,12 @@ def _print_tables(tables: Sequence["Evaluation"], several: bool, as_json: bool) 
 
 
 def recommend(
-    data: Data,
-    model: options.Model = "reviews",
-    budget: Annotated[
-        int | None, typer.Option(metavar="N", help="How often the model may be run, at most.")
-    ] = None,
-    method: options.Method = None,
-    param: options.Param = None,
-    text: TextColumn = None,
-    pair: PairColumn = None,
-    label: LabelColumn = None,
+    data: options.DataOptions,
+    model: options.ModelOptions,
+    methods: options.MethodOptions,
+    budget: int | None = option(TESTS, "How often the model may be run, at most.", metavar="N"),
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
-    device: options.Device = None,
-    dtype: options.Dtype = None,
-    checkpoint: options.Checkpoint = False,
-    revision: options.Revision = None,
 ) -> None:
     """Say which method to use on a model: tested on a sample, within a budget that is stated first.
 
@@ -289,40 +214,29 @@ def recommend(
 
         whence recommend --model path/to/model --data pairs.csv --text premise --pair hypothesis --budget 50000
     """
-    params = options.parse_params(param)
     if budget is not None and budget < 1:
         raise BadParameter(f"--budget must be a number of model calls, at least 1. Got {budget}.")
-    with show_progress(f"loading {model}") as (console, report):
+    with show_progress(f"loading {model.name}") as (console, report):
         with pause_garbage_collection():
-            from whence.data.dataset import read_dataset
-            from whence.explain.explainer import load
             from whence.explain.request import resolve_methods
             from whence.methods import method as registry
             from whence.studies.evaluation.recommend import recommend as run
 
-            methods = method or [name for name in registry.names() if name != "random"]
+            methods.names = methods.names or [name for name in registry.names() if name != "random"]
             # Errors of the request are raised before a model is loaded.
-            resolve_methods(methods, params, options.PLACEHOLDER_REPLACEMENTS, from_text=True)
-            examples = read_dataset(data, text=text, pair=pair, label=label, question_first=True)
-            explainer = load(
-                model,
-                device=device,
-                dtype=dtype,
-                revision=revision,
-                checkpoint=checkpoint,
-            )
-        requests = resolve_methods(methods, params, explainer.fillers, from_text=True)
+            methods.check(options.PLACEHOLDER_REPLACEMENTS)
+            examples = data.read(question_first=True)
+            explainer = model.load()
+        requests = resolve_methods(methods.names, methods.params, explainer.fillers, from_text=True)
+        options.print_note(console, str(examples))
         limit: dict[str, Any] = {} if budget is None else {"budget": budget}
-        console.print(str(examples), style="dim", highlight=False, markup=False, soft_wrap=True)
         answer = run(
             explainer,
             examples,
             methods=[request.name for request in requests],
             params={request.name: request.params for request in requests},
             seed=seed,
-            announce=lambda plan: console.print(
-                str(plan), style="dim", highlight=False, markup=False
-            ),
+            announce=lambda plan: options.print_note(console, str(plan)),
             progress=report,
             **limit,
         )
@@ -332,7 +246,4 @@ def recommend(
         from rich.console import Console
 
         Console().print(answer)
-    if (why := answer.evaluation.failure) is not None:
-        raise NothingExplained(
-            f"{why} Correct what these errors name, or choose other examples or methods."
-        )
+    _check_any_result([answer.evaluation])

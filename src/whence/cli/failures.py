@@ -5,29 +5,43 @@ a reader that closed the pipe (`| head`): 141. The first signal ends the work, l
 """
 
 import errno
+import inspect
 import io
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import is_dataclass
 from functools import wraps
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn, ParamSpec
+from typing import Any, NoReturn
 
 from whence.core.errors import CannotWrite, OutOfMemory, WhenceError, is_failure
 
-P = ParamSpec("P")
 
-
-def with_exit_status(command: Callable[P, None]) -> Callable[P, None]:
-    """Wrap a command so that it ends with one line and a status instead of a traceback."""
+def with_exit_status(command: Callable[..., None]) -> Callable[..., None]:
+    """Make a command of a function: its groups become options, and its errors one line and a status."""
+    parameters: dict[str, inspect.Parameter] = {}
+    groups: dict[str, tuple[Any, list[str]]] = {}
+    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        if is_dataclass(parameter.annotation):
+            kind: Any = parameter.annotation
+            fields = inspect.signature(kind, eval_str=True).parameters
+            groups[name] = kind, list(fields)
+            parameters |= fields
+        else:
+            parameters[name] = parameter
 
     @wraps(command)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
+    def run_command(**values: Any) -> None:
         try:
-            command(*args, **kwargs)
+            given = {
+                name: kind(**{field: values.pop(field) for field in fields})
+                for name, (kind, fields) in groups.items()
+            }
+            command(**given, **values)
             sys.stdout.flush()
         except WhenceError as error:
             _exit_with_error(error)
@@ -58,7 +72,10 @@ def with_exit_status(command: Callable[P, None]) -> Callable[P, None]:
                 f"internal error, {line} (WHENCE_DEBUG=1 shows where; please report it)", 1
             )
 
-    return wrapper
+    shown = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters.values()]
+    run_command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    run_command.__annotations__ = {name: p.annotation for name, p in parameters.items()}
+    return run_command
 
 
 def exit_cannot_write(error: OSError) -> NoReturn:

@@ -3,6 +3,7 @@
 import io
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Annotated, TextIO
 
 import typer
@@ -90,43 +91,41 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("app")(with_exit_status(app_command.serve_app))
-app.command("explain")(with_exit_status(explain_command.explain))
-app.command("trust")(with_exit_status(trust_command.trust))
-app.command("evaluate")(with_exit_status(evaluate_command.evaluate))
-app.command("recommend")(with_exit_status(evaluate_command.recommend))
-app.command("audit")(with_exit_status(audit_command.audit))
-app.command("compare")(with_exit_status(compare_command.compare))
-app.command("train-attention")(with_exit_status(train_command.train_attention))
-app.command("run")(with_exit_status(run_command.run_plan))
-app.command("runs")(with_exit_status(report_command.list_runs))
-app.command("report")(with_exit_status(report_command.report_on_run))
 list_app = typer.Typer(help="List methods, metrics, experiments and models.", no_args_is_help=True)
-list_app.command("methods")(with_exit_status(list_command.list_methods))
-list_app.command("metrics")(with_exit_status(list_command.list_metrics))
-list_app.command("experiments")(with_exit_status(list_command.list_experiments))
-list_app.command("models")(with_exit_status(list_command.list_models))
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "app": app_command.serve_app,
+    "explain": explain_command.explain,
+    "trust": trust_command.trust,
+    "evaluate": evaluate_command.evaluate,
+    "recommend": evaluate_command.recommend,
+    "audit": audit_command.audit,
+    "compare": compare_command.compare,
+    "train-attention": train_command.train_attention,
+    "run": run_command.run_plan,
+    "runs": report_command.list_runs,
+    "report": report_command.report_on_run,
+    "doctor": list_command.doctor,
+    "list methods": list_command.list_methods,
+    "list metrics": list_command.list_metrics,
+    "list experiments": list_command.list_experiments,
+    "list models": list_command.list_models,
+}
+for _name, _command in _COMMANDS.items():
+    _group = list_app if _name.startswith("list ") else app
+    _group.command(_name.removeprefix("list "))(with_exit_status(_command))
 app.add_typer(list_app, name="list")
 app.add_typer(store_app, name="store")
-app.command("doctor")(with_exit_status(list_command.doctor))
 
 
-def _print_version(requested: bool) -> None:
-    if requested:
-        print(f"whence {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _accept_global_options(
+@app.callback(invoke_without_command=True)
+def _print_version(
     version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and leave."
-        ),
+        bool, typer.Option("--version", help="Print the version and leave.")
     ] = False,
 ) -> None:
-    pass
+    if version:
+        print(f"whence {__version__}")
+        raise typer.Exit
 
 
 def _print_warning(

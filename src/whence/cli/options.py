@@ -1,20 +1,27 @@
-"""Shared command options with completion, parsing and checks; the input they name; the printing of results."""
+"""Options of the commands in five groups (model, input or data, methods, output, execution), and the input they name.
+
+A group is a dataclass of options. A command takes groups as parameters; `with_exit_status` makes options of their fields,
+so that every command declares, names and orders them alike.
+"""
 
 import json
 import re
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
 from whence.core.errors import BadEncoding, BadParameter, EmptyText, suggest_name
+from whence.core.files import check_writable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from whence.core.result import Result
+    from whence.data.dataset import Dataset
     from whence.explain.explainer import Explainer
 
 
@@ -41,107 +48,224 @@ def _find_registered_names(kind: str, room: str, start: str) -> list[str]:
     return sorted(name for name in names if name.startswith(start))
 
 
-Pair = Annotated[
-    str | None,
-    typer.Option(
-        help="A second text, for models that judge two (entailment, paraphrase), or the context of a question."
-    ),
+def option(panel: str, help: str, *names: str, default: Any = None, **how: Any) -> Any:
+    """Return an option, which the help shows in a panel."""
+    return typer.Option(default, *names, help=help, rich_help_panel=panel, **how)
+
+
+# Shown as the headings of the help.
+INPUT, MODEL, DATA, METHODS, TESTS, OUTPUT = (
+    "What is explained",
+    "Model",
+    "Data",
+    "Methods",
+    "Tests",
+    "Output",
+)
+
+# Options of single commands: the default stands where one is used.
+_shared = partial(option, default=...)
+Device = Annotated[str | None, _shared(MODEL, "cpu, cuda, cuda:1, mps.")]
+Dtype = Annotated[str | None, _shared(MODEL, "float64, float32, bfloat16 or float16.")]
+AsJson = Annotated[bool, _shared(OUTPUT, "Print one JSON object.", "--json")]
+Html = Annotated[Path | None, _shared(OUTPUT, "Write a page that opens offline.", metavar="FILE")]
+Markdown = Annotated[Path | None, _shared(OUTPUT, "Write it in Markdown.", metavar="FILE")]
+Latex = Annotated[Path | None, _shared(OUTPUT, "Write it in LaTeX.", metavar="FILE")]
+Seed = Annotated[int, _shared(TESTS, "Other draws, other random rankings, another noise.")]
+TextColumn = Annotated[
+    str | None, _shared(DATA, "The column of the texts.", "--text", metavar="COLUMN")
 ]
-Model = Annotated[
-    str, typer.Option(help="A built-in model (whence list models), a folder, or a Hugging Face id.")
+PairColumn = Annotated[
+    str | None, _shared(DATA, "The column of the second texts.", "--pair", metavar="COLUMN")
 ]
-Method = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="How to explain; may be given several times.", autocompletion=complete_method
-    ),
+LabelColumn = Annotated[
+    str | None, _shared(DATA, "The column of the labels.", "--label", metavar="COLUMN")
 ]
+DATA_HELP = (
+    "The data set: a .jsonl, .csv, .tsv, .txt or .parquet file, also as .gz; a folder of pictures, with a folder for "
+    "each class; or a Hugging Face data set: NAME, NAME:SPLIT or NAME:CONFIG:SPLIT."
+)
 _TARGET_HELP = (
     "A label or index, predicted (default), runner-up, or a contrast: positive:negative. Of an answer: start, end, "
     "span, or its text; of a mask, a word."
 )
-TargetOption = Annotated[str | None, typer.Option(help=_TARGET_HELP)]
+TargetOption = Annotated[str | None, _shared(INPUT, _TARGET_HELP, "--target")]
 TargetsOption = Annotated[
     list[str] | None,
-    typer.Option(help=f"{_TARGET_HELP} May be given several times: each is explained."),
+    _shared(INPUT, f"{_TARGET_HELP} May be given several times: each is explained.", "--target"),
 ]
-At = Annotated[
-    str | None,
-    typer.Option(
-        metavar="WHERE",
-        help="Which token is explained: a word or a token's number (taggers), which mask, from 0 (language models).",
-    ),
-]
-Labels = Annotated[
-    str | None,
-    typer.Option(
-        metavar="A,B,...",
-        help="Labels to choose from: zero-shot, by a model of entailment; pictures against texts.",
-    ),
-]
-Template = Annotated[
-    str | None,
-    typer.Option(metavar="SENTENCE", help="The sentence that such a label is put in, at {}."),
-]
-Param = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME=VALUE",
-        help="A parameter of the method; METHOD.NAME=VALUE for one of several. preset=NAME takes a paper's "
-        "own setting (whence list methods NAME).",
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page that opens offline.")]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps.")]
-Dtype = Annotated[str | None, typer.Option(help="float64, float32, bfloat16 or float16.")]
-Checkpoint = Annotated[
-    bool,
-    typer.Option(
+Truncate = Annotated[bool, _shared(DATA, "Cut texts that are too long, or count them as not used.")]
+
+
+@dataclass
+class ModelOptions:
+    """Which model is asked, and how it computes."""
+
+    model: str | None = option(
+        MODEL,
+        "A built-in model (whence list models), a folder, or a Hugging Face id.",
+        show_default="reviews; for a picture, shapes",
+    )
+    device: Device = None
+    dtype: Dtype = None
+    checkpoint: bool = option(
+        MODEL,
+        "Run the model's blocks again instead of keeping what they computed: slower, in less memory.",
         "--checkpoint",
-        help="Run the model's blocks again instead of keeping what they computed: slower, in less memory.",
-    ),
-]
-OutputKind = Annotated[str, typer.Option(help="Explain the logit or the probability.")]
-Revision = Annotated[str | None, typer.Option(help="A revision of the Hugging Face id.")]
-Truncate = Annotated[
-    bool, typer.Option("--truncate", help="Cut a text that is too long instead of refusing it.")
-]
-TruncateByDefault = Annotated[
-    bool, typer.Option(help="Cut texts that are too long, or count them as not used.")
-]
-Remove = Annotated[
-    str | None,
-    typer.Option(
-        metavar="HOW",
-        help="How a token is taken away: delete, mask, pad, unk, draw (from --mlm), or all of these, to see "
+        default=False,
+    )
+    revision: str | None = option(MODEL, "A revision of the Hugging Face id.")
+
+    def __post_init__(self) -> None:
+        self.name = self.model or "reviews"
+
+    def load(self, **more: Any) -> "Explainer":
+        """Return the explainer of the model."""
+        from whence.explain.explainer import load
+
+        return load(
+            self.name,
+            device=self.device,
+            dtype=self.dtype,
+            revision=self.revision,
+            checkpoint=self.checkpoint,
+            **more,
+        )
+
+
+@dataclass
+class DataOptions:
+    """Which data set is read, and by which columns."""
+
+    data: str = option(DATA, DATA_HELP, metavar="FILE", default=...)
+    text: TextColumn = None
+    pair: PairColumn = None
+    label: LabelColumn = None
+
+    def read(self, **how: Any) -> "Dataset":
+        """Return the data set."""
+        from whence.data.dataset import read_dataset
+
+        return read_dataset(self.data, text=self.text, pair=self.pair, label=self.label, **how)
+
+
+@dataclass
+class DataArgument(DataOptions):
+    """The same with the data set as an argument."""
+
+    data: str = typer.Argument(metavar="DATA", help=DATA_HELP)
+
+
+@dataclass
+class MethodOptions:
+    """By which methods it is explained, and with which parameters."""
+
+    method: list[str] | None = option(
+        METHODS,
+        "How to explain; may be given several times, or with commas.",
+        "--method",
+        "--methods",
+        autocompletion=complete_method,
+    )
+    param: list[str] | None = option(
+        METHODS,
+        "A parameter of the methods, or of the metrics; NAME.PARAMETER=VALUE for one of several. preset=NAME takes "
+        "a paper's own setting (whence list methods NAME).",
+        metavar="NAME=VALUE",
+    )
+
+    def __post_init__(self) -> None:
+        self.names = split_names(self.method)
+        self.params = parse_params(self.param)
+
+    def check(self, fillers: dict[str, int]) -> None:
+        """Raise for unknown methods and invalid parameters, before a model is loaded."""
+        from whence.explain.request import check_default_parameters, resolve_methods
+
+        if self.names:
+            resolve_methods(self.names, self.params, fillers, from_text=True)
+        else:
+            check_default_parameters(self.params, fillers)
+
+
+@dataclass
+class RemovalOptions:
+    """How the tests take something away."""
+
+    remove: str | None = option(
+        TESTS,
+        "How a token is taken away: delete, mask, pad, unk, draw (from --mlm), or all of these, to see "
         "how much it matters. By default mask, if the model has one. A patch of a picture: mean (default), black, "
         "blur.",
-    ),
-]
-Mlm = Annotated[
-    str | None,
-    typer.Option(metavar="MODEL", help="The masked language model that --remove draw draws from."),
-]
-RemovalUnit = Annotated[str, typer.Option(help="Take away each token alone, or each word.")]
-Seed = Annotated[int, typer.Option(help="Other random rankings, another noise.")]
+        metavar="HOW",
+    )
+    mlm: str | None = option(
+        TESTS, "The masked language model that --remove draw draws from.", metavar="MODEL"
+    )
+    unit: str = option(TESTS, "Take away each token alone, or each word.", default="token")
 
-# Placeholders of a model's replacement tokens: requests are checked before it is loaded.
-PLACEHOLDER_REPLACEMENTS = {"mask": 0, "pad": 0, "unk": 0}
+    def check(self) -> None:
+        """Raise BadParameter for an unknown --remove or --unit, before a model is loaded."""
+        from whence.data.removal import Removal
+        from whence.explain.trials import Unit
+
+        removals = (*get_args(Removal), "all")
+        for name, value, allowed in (
+            ("remove", self.remove, removals),
+            ("unit", self.unit, get_args(Unit)),
+        ):
+            if value is not None and value not in allowed:
+                near = suggest_name(value, list(allowed))
+                raise BadParameter(
+                    f"--{name} must be one of {', '.join(allowed)}. Got {value!r}.{near}"
+                )
 
 
-def read_text_argument(text: str) -> str:
-    """Return the text argument; for a dash, the text on standard input."""
-    if text != "-":
-        return text
-    if sys.stdin is None:
-        raise EmptyText("Standard input is closed. Give the text as an argument, or pipe it in.")
-    try:
-        return sys.stdin.read().rstrip("\n")
-    except UnicodeDecodeError as error:
-        raise BadEncoding(
-            f"Standard input is not UTF-8 text ({error.reason} at byte {error.start}). Convert it first."
-        ) from None
+@dataclass
+class OutputOptions:
+    """What is printed and written."""
+
+    as_json: AsJson = False
+    html: Html = None
+
+    def __post_init__(self) -> None:
+        if self.html is not None:
+            check_writable(self.html)
+
+    def print(self, result: "Result", console: "Console") -> None:
+        """Print a result or its JSON; write its HTML page if a path is given."""
+        if self.html is not None:
+            result.to_html(self.html)
+        if self.as_json:
+            print_json(result.to_dict())
+            return
+        from rich.console import Console
+
+        Console().print(result)
+        print_paths(console, self.html)
+
+
+def print_paths(console: "Console", *paths: Path | None) -> None:
+    """Print the names of the files that were written."""
+    for path in paths:
+        if path is not None:
+            print_note(console, f"wrote {path}")
+
+
+def print_note(console: "Console", note: str) -> None:
+    """Print a note on the work as one dim line."""
+    console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
+
+
+def print_json(payload: dict[str, Any]) -> None:
+    """Print an object as one line of JSON, in ASCII unless standard output is UTF-8."""
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    print(json.dumps(payload, ensure_ascii=not is_utf8))
+
+
+def split_names(names: list[str] | None) -> list[str]:
+    """Return the names of an option that is given several times, or with commas."""
+    return [part.strip() for name in names or () for part in name.split(",")]
 
 
 def parse_params(entries: list[str] | None) -> dict[str, str]:
@@ -155,175 +279,139 @@ def parse_params(entries: list[str] | None) -> dict[str, str]:
     return values
 
 
-def parse_labels(labels: str | None) -> list[str] | None:
-    """Return the labels of --labels, split at commas."""
-    return None if labels is None else [label.strip() for label in labels.split(",")]
-
-
-def check_removal(remove: str | None, unit: str) -> None:
-    """Raise BadParameter for an unknown --remove or --unit, before a model is loaded."""
-    from whence.data.removal import Removal
-    from whence.explain.trials import Unit
-
-    removals = (*get_args(Removal), "all")
-    for name, value, allowed in (("remove", remove, removals), ("unit", unit, get_args(Unit))):
-        if value is not None and value not in allowed:
-            near = suggest_name(value, list(allowed))
-            raise BadParameter(
-                f"--{name} must be one of {', '.join(allowed)}. Got {value!r}.{near}"
-            )
-
-
-def print_result(result: "Result", console: "Console", *, html: Path | None, as_json: bool) -> None:
-    """Print a result or its JSON; write its HTML page if a path is given."""
-    if html is not None:
-        result.to_html(html)
-    if as_json:
-        print_json(result.to_dict())
-        return
-    from rich.console import Console
-
-    Console().print(result)
-    if html is not None:
-        console.print(f"wrote {html}", style="dim", highlight=False, markup=False)
-
-
-def print_json(payload: dict[str, Any]) -> None:
-    """Print an object as one line of JSON, in ASCII unless standard output is UTF-8."""
-    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    print(json.dumps(payload, ensure_ascii=not is_utf8))
-
-
-Text = Annotated[
-    str | None,
-    typer.Argument(
-        show_default=False,
-        help="The text to explain; - reads it from standard input. Put -- before a text that starts with a dash.",
-    ),
-]
-Image = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="A picture to explain instead of a text; shapes:0 to shapes:11 are pictures that whence has.",
-    ),
-]
-OptionalModel = Annotated[
-    str | None,
-    typer.Option(
-        show_default="reviews, for a picture shapes",
-        help="A built-in model (whence list models), a folder, or a Hugging Face id.",
-    ),
-]
-
-# Placeholders of an image model's fills, as PLACEHOLDER_REPLACEMENTS for tokens.
+# Placeholders of a model's replacement tokens and of a picture's fills: requests are checked before it is loaded.
+PLACEHOLDER_REPLACEMENTS = {"mask": 0, "pad": 0, "unk": 0}
 _PLACEHOLDER_PATCH_REPLACEMENTS = {"black": 0, "mean": 0, "blur": 0}
 
 
-@dataclass(frozen=True)
-class InputSpec:
-    """The input of a command: text, pair or image, and the name of the model."""
+@dataclass
+class InputOptions:
+    """The explained input, a text, two texts or a picture, and what is asked about it."""
 
-    text: str | None
-    pair: str | None
-    image: str | None
-    model: str
+    text: str | None = typer.Argument(
+        None,
+        show_default=False,
+        help="The text to explain; - reads it from standard input. Put -- before a text that starts with a dash.",
+    )
+    image: str | None = option(
+        INPUT,
+        "A picture to explain instead of a text; shapes:0 to shapes:11 are pictures that whence has.",
+        metavar="FILE",
+    )
+    pair: str | None = option(
+        INPUT,
+        "A second text, for models that judge two (entailment, paraphrase), or the context of a question.",
+    )
+    at: str | None = option(
+        INPUT,
+        "Which token is explained: a word or a token's number (taggers), which mask, from 0 (language models).",
+        metavar="WHERE",
+    )
+    labels: str | None = option(
+        INPUT,
+        "Labels to choose from: zero-shot, by a model of entailment; pictures against texts.",
+        metavar="A,B,...",
+    )
+    template: str | None = option(
+        INPUT, "The sentence that such a label is put in, at {}.", metavar="SENTENCE"
+    )
+    answer: list[str] | None = option(
+        INPUT,
+        "Explain this answer of a language model as a whole; given twice, the first rather than the second. "
+        "With --generate, token by token.",
+    )
+    of: str = option(INPUT, "Explain the logit or the probability.", default="logit")
+    truncate: bool = option(
+        INPUT, "Cut a text that is too long instead of refusing it.", "--truncate", default=False
+    )
 
-    @property
-    def is_image(self) -> bool:
-        """Whether a picture is explained; False for a text, even with a picture beside it."""
-        return self.image is not None and self.text is None
+    def __post_init__(self) -> None:
+        if self.text is None and self.image is None:
+            raise BadParameter(
+                "There is nothing to explain. Give a text, or a picture: whence explain --image FILE."
+            )
+        if self.text is None and self.pair is not None:
+            raise BadParameter(
+                "--pair is the second of two texts. Give the first, or leave it out."
+            )
+        if len(self.answer or ()) > 2:
+            raise BadParameter(
+                f"--answer can be given once, or twice for a contrast. Got {len(self.answer or ())}."
+            )
+        self.is_image = self.text is None  # else a picture may stand beside the text
+        if self.text == "-":
+            self.text = read_standard_input()
 
-    @property
-    def replacements(self) -> dict[str, int]:
-        """The placeholders of the model's replacement tokens or fills, before it is loaded."""
-        return _PLACEHOLDER_PATCH_REPLACEMENTS if self.is_image else PLACEHOLDER_REPLACEMENTS
+    def name_model(self, model: ModelOptions) -> str:
+        """Return the name of the model; without --model, that of the built-in one for this input."""
+        if self.text is not None and self.image is not None and model.model is None:
+            raise BadParameter(
+                "Give a text or --image, not both. To hold a text against a picture, name a model that does: --model."
+            )
+        if self.is_image and model.model is None:
+            model.name = "shapes"
+        return model.name
 
-    def read_image(self) -> dict[str, Any]:
-        """Return the picture as an argument, or nothing; errors are raised before a model is loaded."""
-        if self.image is None:
-            return {}
+    def open(
+        self, model: ModelOptions, methods: MethodOptions, **more: Any
+    ) -> tuple["Explainer", Any, dict[str, Any]]:
+        """Return the explainer, the input, and the arguments of `explain` and `trust` for it.
+
+        Errors of the request are raised before the model is loaded.
+        """
         from whence.data.example import StoredImage
         from whence.data.images import find_image_name, open_image
-
-        return {"image": StoredImage(open_image(self.image), find_image_name(self.image))}
-
-    def check_methods(self, names: list[str] | None, params: dict[str, str]) -> None:
-        """Raise for unknown methods and invalid parameters, before a model is loaded."""
-        from whence.explain.request import check_default_parameters, resolve_methods
-
-        if names:
-            resolve_methods(names, params, self.replacements, from_text=True)
-        elif not self.is_image:  # the default method of a picture depends on the model
-            check_default_parameters(params, self.replacements)
-
-    def build_arguments(
-        self,
-        explainer: "Explainer",
-        picture: dict[str, Any],
-        names: list[str] | None,
-        params: dict[str, str],
-    ) -> tuple[Any, dict[str, Any]]:
-        """Return the input and the keyword arguments of `explain` and `trust` for it."""
         from whence.explain.request import resolve_methods
 
-        self._check_modality(explainer)
-        source, beside = self._split_input(picture)
-        methods = names or [explainer.default_method(**beside)]
-        requests = resolve_methods(methods, params, explainer.fillers, from_text=True)
-        return source, {
-            "method": [request.name for request in requests],
-            "params": {request.name: request.params for request in requests},
-            **beside,
-        }
-
-    def _check_modality(self, explainer: "Explainer") -> None:
-        """Raise BadParameter for a text and a picture if the model does not compare the two."""
-        loaded = explainer.loaded
-        if self.text is not None and self.image is not None and loaded.task != "similarity":
-            raise BadParameter(
-                f"Give a text or --image, not both: {loaded.name!r} does not hold pictures against texts, as models "
-                "such as CLIP do."
+        text, image = self.text, self.image
+        if (
+            methods.names or not self.is_image
+        ):  # the default method of a picture depends on the model
+            methods.check(
+                _PLACEHOLDER_PATCH_REPLACEMENTS if self.is_image else PLACEHOLDER_REPLACEMENTS
             )
-
-    def _split_input(self, picture: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return the explained input, and the picture that accompanies a text, as an argument."""
-        if self.text is None:
-            return picture["image"], {}
-        return (self.text if self.pair is None else (self.text, self.pair)), picture
-
-
-def parse_input(
-    text: str | None, pair: str | None, image: str | None, model: str | None
-) -> InputSpec:
-    """Return the input from the options; without --model, the built-in model for its kind."""
-    if text is None and image is None:
-        raise BadParameter(
-            "There is nothing to explain. Give a text, or a picture: whence explain --image FILE."
+        beside: dict[str, Any] = {}
+        if image is not None:
+            beside["image"] = StoredImage(open_image(image), find_image_name(image))
+        explainer = model.load(**more)
+        if text is None:
+            source = beside.pop("image")
+        elif image is None or explainer.loaded.task == "similarity":
+            source = text if self.pair is None else (text, self.pair)
+        else:
+            raise BadParameter(
+                f"Give a text or --image, not both: {explainer.loaded.name!r} does not hold pictures against texts, as "
+                "models such as CLIP do."
+            )
+        names = methods.names or [explainer.default_method(**beside)]
+        requests = resolve_methods(names, methods.params, explainer.fillers, from_text=True)
+        answers = tuple(self.answer or [])
+        return (
+            explainer,
+            source,
+            {
+                "method": [request.name for request in requests],
+                "params": {request.name: request.params for request in requests},
+                "of": self.of,
+                "truncate": self.truncate,
+                "at": self.at,
+                "labels": None
+                if self.labels is None
+                else [x.strip() for x in self.labels.split(",")],
+                "template": self.template,
+                "answer": answers[0] if len(answers) == 1 else answers or None,
+                **beside,
+            },
         )
-    if text is None and pair is not None:
-        raise BadParameter("--pair is the second of two texts. Give the first, or leave it out.")
-    if text is not None and image is not None and model is None:
-        raise BadParameter(
-            "Give a text or --image, not both. To hold a text against a picture, name a model that does: --model."
-        )
-    model_name = model or ("reviews" if image is None else "shapes")
-    return InputSpec(None if text is None else read_text_argument(text), pair, image, model_name)
 
 
-def check_image_output(path: Path | None, subject: InputSpec) -> None:
-    """Raise if the image maps cannot be written to a path, before any work."""
-    from whence.core.files import check_writable
-
-    if path is None:
-        return
-    if not subject.is_image:
-        raise BadParameter(
-            f"--out writes maps over a picture, and a text is explained here. Got {str(path)!r}; --html FILE writes "
-            "a page."
-        )
-    if path.suffix.lower() != ".png":
-        raise BadParameter(
-            f"--out writes a PNG file. Got {str(path)!r}; give a name that ends in .png."
-        )
-    check_writable(path)
+def read_standard_input() -> str:
+    """Return the text on standard input."""
+    if sys.stdin is None:
+        raise EmptyText("Standard input is closed. Give the text as an argument, or pipe it in.")
+    try:
+        return sys.stdin.read().rstrip("\n")
+    except UnicodeDecodeError as error:
+        raise BadEncoding(
+            f"Standard input is not UTF-8 text ({error.reason} at byte {error.start}). Convert it first."
+        ) from None

@@ -2,12 +2,10 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from whence.cli import options
-from whence.cli.evaluate_command import PairColumn, TextColumn
+from whence.cli.options import DATA, MODEL, OUTPUT, option
 from whence.cli.progress_bar import pause_garbage_collection, show_progress
 from whence.render.text import sanitise_text
 
@@ -15,83 +13,63 @@ if TYPE_CHECKING:
     from whence.studies.training.fit import Epoch
     from whence.studies.training.train import TrainingResult
 
+TRAINING = "Training"
+
 
 def train_attention(
-    data: Annotated[
-        str,
-        typer.Argument(
-            help="The examples to train on: a .jsonl, .csv, .tsv or .parquet file, also as .gz, or a Hugging Face "
-            "data set or a folder of data files: NAME:SPLIT.",
-        ),
-    ],
-    out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where the model goes: a new or an empty folder.")
-    ],
-    encoder: Annotated[
-        str,
-        typer.Option(help="What reads the words: bilstm (or lstm), cnn, or average (no context)."),
-    ] = "bilstm",
-    attention: Annotated[
-        str,
-        typer.Option(
-            help="How words are weighed: tanh (or additive), dot (or scaled-dot), or uniform (all alike)."
-        ),
-    ] = "tanh",
-    dev: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATA", help="Examples to choose the best epoch by; else 15 % of those given."
-        ),
-    ] = None,
-    test: Annotated[
-        str | None, typer.Option(metavar="DATA", help="Examples to judge the model on at the end.")
-    ] = None,
-    text: TextColumn = None,
-    pair: PairColumn = None,
-    label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of the labels.")
-    ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="By default 8; 25 for pairs of texts.")
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="By default 32; 128 for pairs of texts.")
-    ] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="By default 0.001.")] = None,
-    hidden_size: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Features of the encoder, in each direction.")
-    ] = 128,
-    embedding_size: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Features of a word; 300, or those of --vectors."),
-    ] = None,
-    vectors: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SOURCE",
-            help="Word vectors to start from: a text file (GloVe, fastText), or a model whose table to take.",
-        ),
-    ] = None,
-    min_df: Annotated[
-        int, typer.Option(min=1, metavar="N", help="A word must occur in so many texts.")
-    ] = 1,
-    min_length: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Only texts of more words than this.")
-    ] = None,
-    max_length: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Only texts of fewer words than this.")
-    ] = None,
-    lowercase: Annotated[
-        bool, typer.Option("--lowercase", help="Read all words in lower case.")
-    ] = False,
-    answers_in_passage: Annotated[
-        bool,
-        typer.Option(
-            "--answers-in-passage",
-            help="Labels are words, and only those of the first text can be right.",
-        ),
-    ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Other first weights, another order.")] = 0,
+    data: options.DataArgument,
+    out: Path = option(
+        OUTPUT, "Where the model goes: a new or an empty folder.", metavar="FOLDER", default=...
+    ),
+    dev: str | None = option(
+        DATA, "Examples to choose the best epoch by; else 15 % of those given.", metavar="DATA"
+    ),
+    test: str | None = option(DATA, "Examples to judge the model on at the end.", metavar="DATA"),
+    min_length: int | None = option(
+        DATA, "Only texts of more words than this.", metavar="N", min=0
+    ),
+    max_length: int | None = option(
+        DATA, "Only texts of fewer words than this.", metavar="N", min=1
+    ),
+    answers_in_passage: bool = option(
+        DATA,
+        "Labels are words, and only those of the first text can be right.",
+        "--answers-in-passage",
+        default=False,
+    ),
+    encoder: str = option(
+        MODEL,
+        "What reads the words: bilstm (or lstm), cnn, or average (no context).",
+        default="bilstm",
+    ),
+    attention: str = option(
+        MODEL,
+        "How words are weighed: tanh (or additive), dot (or scaled-dot), or uniform (all alike).",
+        default="tanh",
+    ),
+    hidden_size: int = option(
+        MODEL, "Features of the encoder, in each direction.", metavar="N", min=1, default=128
+    ),
+    embedding_size: int | None = option(
+        MODEL, "Features of a word; 300, or those of --vectors.", metavar="N", min=1
+    ),
+    vectors: str | None = option(
+        MODEL,
+        "Word vectors to start from: a text file (GloVe, fastText), or a model whose table to take.",
+        metavar="SOURCE",
+    ),
+    min_df: int = option(
+        MODEL, "A word must occur in so many texts.", metavar="N", min=1, default=1
+    ),
+    lowercase: bool = option(MODEL, "Read all words in lower case.", "--lowercase", default=False),
+    epochs: int | None = option(
+        TRAINING, "By default 8; 25 for pairs of texts.", metavar="N", min=1
+    ),
+    batch_size: int | None = option(
+        TRAINING, "By default 32; 128 for pairs of texts.", metavar="N", min=1
+    ),
+    learning_rate: float | None = option(TRAINING, "By default 0.001."),
+    seed: int = option(TRAINING, "Other first weights, another order.", min=0, default=0),
     device: options.Device = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -113,7 +91,7 @@ def train_attention(
 
         def print_line(line: str) -> None:
             if not as_json:
-                console.print(sanitise_text(line), style="dim", highlight=False, markup=False)
+                options.print_note(console, sanitise_text(line))
 
         def print_epoch(epoch: "Epoch") -> None:
             if console.is_terminal:
@@ -121,15 +99,15 @@ def train_attention(
 
         try:
             trained = train(
-                data,
+                data.data,
                 out=out,
                 dev=dev,
                 test=test,
                 encoder=encoder,
                 attention=attention,
-                text=text,
-                pair=pair,
-                label=label,
+                text=data.text,
+                pair=data.pair,
+                label=data.label,
                 embedding_size=embedding_size,
                 hidden_size=hidden_size,
                 vectors=vectors,
@@ -154,7 +132,7 @@ def train_attention(
     if as_json:
         options.print_json(trained.to_dict())
         return
-    columns = {"--text": text, "--pair": pair, "--label": label}
+    columns = {"--text": data.text, "--pair": data.pair, "--label": data.label}
     named = [word for option, name in columns.items() if name for word in (option, name)]
     _print_training(trained, test or dev, named)
 

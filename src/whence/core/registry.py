@@ -82,8 +82,9 @@ class Registry:
 
     def get(self, name: str) -> Entry:
         """Return the entry called `name`; raise the error `unknown`, with the known names, if there is none."""
-        known = self.names()
-        if name not in known:
+        self._import_all()
+        if name not in self._entries:
+            known = self.names()
             raise self.unknown(
                 f"There is no {self.kind} {name!r}.{suggest_name(name, known)} Known: {', '.join(known)}."
             )
@@ -151,7 +152,7 @@ def resolve_entries(
                 entry.name,
                 entry.parameters,
                 own[entry.name],
-                presets=entry.presets,
+                presets=entry.facts.get("presets", {}),
                 from_text=from_text,
             ),
         )

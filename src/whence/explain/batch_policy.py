@@ -13,7 +13,7 @@ from whence.data.batches import BatchRules
 from whence.data.tokens import EncodedInput
 from whence.kernels.device_memory import count_free_bytes
 from whence.models.model import LoadedModel
-from whence.tracing.batch_probe import probe_batch_capacity
+from whence.tracing.batch_probe import BatchOutput, probe_batch_capacity
 
 # Inputs, and cells (inputs x longest), of one batch. On a CPU larger batches fall out of its cache and are slower
 # (bench/tiles.py); an accelerator wants more work at a time.
@@ -36,11 +36,13 @@ def choose_batch_policy(
     variants: bool = False,
     probe: bool = False,
     splits: bool = False,
+    read_output: BatchOutput | None = None,
 ) -> BatchRules:
     """Return the rules for batches of these inputs, of at most `size` inputs; variants of them fill the device.
 
     With `variants`, changed copies of the inputs will be run as well. With `probe`, so many that it is always tried
     whether lengths may mix. With `splits`, values are split by token, which takes memory for every pair of tokens.
+    `read_output` gives what must be the same beside other inputs, by default the logits.
     """
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
         raise BadParameter(f"batch_size must be a whole number, at least 1. Got {size!r}.")
@@ -63,6 +65,7 @@ def choose_batch_policy(
         pad_id=loaded.pad_id,
         device=loaded.device,
         max_length=loaded.max_length,
+        read_output=read_output,
     )
     if capacity == "single":
         return replace(policy, size=1, alone=True)

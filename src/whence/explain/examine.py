@@ -4,7 +4,6 @@ Only a run shows what a model lacks, so a default method is tried once before it
 """
 
 import warnings
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,61 +36,52 @@ class FallbackWarning(UserWarning):
     """Warning that the default method does not work on a model, and that another one is used."""
 
 
-@dataclass(frozen=True)
-class DefaultMethod:
-    """The method that explains where none is named; the preferred one, or what works in its place, and why."""
-
-    name: str
-    preferred: str
-    why: str = ""
-
-
 class DefaultMethods:
     """The default methods of a model, for texts and for pictures, each tried once on a short sample."""
 
     def __init__(self, explainer: "Explainer") -> None:
         self._explainer = explainer
-        self._known: dict[bool, DefaultMethod] = {}  # for texts (False) and pictures (True)
+        # For texts (False) and pictures (True): the method, and the one that is preferred if it works on the model.
+        self._known: dict[bool, str] = {}
+        self.preferred: dict[bool, str] = {}
+        self.fallback_reasons: dict[
+            str, str
+        ] = {}  # why a method explains in place of the preferred one
 
-    def find(self, held: bool) -> DefaultMethod:
+    def find(self, held: bool) -> str:
         """Return the default method; `held`: for a text that is held against a picture."""
         picture = self._explainer.loaded.takes_images and not held
         if picture not in self._known:
-            self._known[picture] = _find_default_method(self._explainer, picture, held)
+            causal = not picture and _is_causal(self._explainer, held)
+            self.preferred[picture] = choose_default_method(self._explainer.loaded, picture, causal)
+            self._known[picture] = self._try_methods(self.preferred[picture], held)
         return self._known[picture]
 
-    def preferred(self, picture: bool) -> str | None:
-        """Return the method that would be the default if it worked on the model, once that was tried."""
-        return self._known[picture].preferred if picture in self._known else None
-
-    @property
-    def fallback_reasons(self) -> dict[str, str]:
-        """The reasons why methods explain in place of the preferred default, by method."""
-        return {default.name: default.why for default in self._known.values() if default.why}
-
-
-def _find_default_method(explainer: "Explainer", picture: bool, held: bool) -> DefaultMethod:
-    loaded = explainer.loaded
-    preferred = choose_default_method(loaded, picture, not picture and _is_causal(explainer, held))
-    if held and loaded.takes_images:  # the reference image is unknown here
-        return DefaultMethod(preferred, preferred)
-    sample, more = build_sample_input(loaded)
-    why = ""
-    for name in (preferred, *(other for other in _FALLBACK_METHODS if other != preferred)):
-        try:
-            if is_trace_method(registry.get(name)):  # query methods work on every model that runs
-                _explain_quietly(explainer, sample, name, more)
-        except (NotCapturable, NoRule) as error:
-            why = why or str(strip_method_name(error)).partition(" Use ")[0]
-            continue
-        except Exception:  # any other error will be raised when the model explains an input
-            break
-        if name == preferred:
-            break
-        why = f"{preferred}, the default method, does not work on this model, and {name} explains in its place. {why}"
-        warnings.warn(why, FallbackWarning, stacklevel=2)
-        return DefaultMethod(name, preferred, why)
-    return DefaultMethod(preferred, preferred)
+    def _try_methods(self, preferred: str, held: bool) -> str:
+        """Return the preferred method, or, with a warning, a fallback that works on this model."""
+        loaded = self._explainer.loaded
+        if held and loaded.takes_images:  # the reference image is unknown here
+            return preferred
+        sample, more = build_sample_input(loaded)
+        why = ""
+        for name in (preferred, *(other for other in _FALLBACK_METHODS if other != preferred)):
+            try:
+                # Query methods work on every model that runs.
+                if is_trace_method(registry.get(name)):
+                    _explain_quietly(self._explainer, sample, name, more)
+            except (NotCapturable, NoRule) as error:
+                why = why or str(strip_method_name(error)).partition(" Use ")[0]
+                continue
+            except Exception:  # any other error will be raised when the model explains an input
+                return preferred
+            if name != preferred:
+                self.fallback_reasons[name] = (
+                    f"{preferred}, the default method, does not work on this model, and {name} explains in its place. "
+                    f"{why}"
+                )
+                warnings.warn(self.fallback_reasons[name], FallbackWarning, stacklevel=2)
+            return name
+        return preferred
 
 
 def _is_causal(explainer: "Explainer", held: bool) -> bool:

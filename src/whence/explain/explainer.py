@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import count
 from typing import Any, Literal, TypedDict, Unpack, overload
 
 import torch
@@ -11,7 +11,7 @@ from whence.core.errors import BadEncoding, EmptyText, NoHead
 from whence.core.progress import Progress
 from whence.core.types import OutputScale, Prediction
 from whence.data.batches import collate
-from whence.data.removal import Removal
+from whence.data.removal import Removal, select_replacements
 from whence.data.words import Granularity
 from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.examine import (
@@ -30,7 +30,7 @@ from whence.explain.inputs import (
 )
 from whence.explain.inside import Inside, open_inside, reopen_inside
 from whence.explain.pipeline import explain_batches
-from whence.explain.request import list_replacements, resolve_methods
+from whence.explain.request import resolve_methods
 from whence.explain.tasks import (
     TargetedInputs,
     TargetRequest,
@@ -114,7 +114,7 @@ class Explainer:
 
     def default_method(self, image: Any = None) -> str:
         """Return the name of the default method; with `image`, that for a text compared with an image."""
-        return self.defaults.find(image is not None).name
+        return self.defaults.find(image is not None)
 
     def __repr__(self) -> str:
         loaded = self._loaded
@@ -174,16 +174,18 @@ class Explainer:
         the picture that a text is held against.
         """
         about = TargetRequest(target, of, truncate, at, answer, labels, template, image)
-        self._loaded.check_head()
+        loaded = self._loaded
+        loaded.check_head()
         names = self.default_method(image) if method is None else method
-        requests = resolve_methods(names, params, list_replacements(self._loaded, image))
-        items, single = encode_inputs(text, self._loaded, truncate=truncate, reads=about.has_image)
-        warn_about_unknown_tokens(items, self._loaded)
-        parts = resolve_all_targets(self._loaded, items, about)
+        pictures = loaded.takes_images and image is None
+        requests = resolve_methods(names, params, select_replacements(loaded.fillers, pictures))
+        items, single = encode_inputs(text, loaded, truncate=truncate, reads=image is not None)
+        warn_about_unknown_tokens(items, loaded)
+        parts = resolve_all_targets(loaded, items, about)
+        numbers = count()  # of all targeted inputs
+        groups = [([next(numbers) for _ in targeted.items], targeted) for _, targeted in parts]
         results: dict[int, dict[str, Explanation]] = {}
-        for batch in explain_batches(
-            self, number_items(parts), requests, size=batch_size, progress=progress
-        ):
+        for batch in explain_batches(self, groups, requests, size=batch_size, progress=progress):
             results |= zip(batch.numbers, batch.results, strict=True)
         return assemble_explanations(
             parts,
@@ -247,26 +249,30 @@ class Explainer:
         params: Mapping[str, Any] | None = None,
         target: Any = None,
         truncate: bool = False,
+        words: bool = False,
         batch_size: int | None = None,
+        progress: Progress | None = None,
     ) -> Iterator[tuple[int, dict[str, Explanation]]]:
         """Explain a list of inputs without tests; yield the number and the explanations of each.
 
         One target of each input is explained. Failures are reported to `failed`, with the input's number and the
-        method, and the rest goes on.
+        method, and the rest goes on. With `words`, methods that can measure whole words do.
         """
         self._loaded.check_head()
         requests = resolve_methods(method, params, self._loaded.fillers)
         inputs = encode_dataset(texts, self._loaded, truncate, failed)
         warn_about_unknown_tokens(inputs.items, self._loaded)
         about = TargetRequest(target, "logit", truncate)
-        for group in resolve_each_target(self._loaded, inputs, about, failed):
-            # Runs store token scores only.
-            for batch in explain_batches(
-                self, [group], requests, size=batch_size, failed=failed, words=False
-            ):
-                yield from (
-                    pair for pair in zip(batch.numbers, batch.results, strict=True) if pair[1]
-                )
+        for batch in explain_batches(
+            self,
+            list(resolve_each_target(self._loaded, inputs, about, failed)),
+            requests,
+            size=batch_size,
+            progress=progress,
+            failed=failed,
+            words=words,
+        ):
+            yield from (pair for pair in zip(batch.numbers, batch.results, strict=True) if pair[1])
 
     def trust(
         self,
@@ -433,17 +439,6 @@ class Explainer:
             batch_size=batch_size,
             progress=progress,
         )
-
-
-def number_items(
-    parts: Sequence[tuple[Sequence[int], TargetedInputs]],
-) -> list[tuple[Sequence[int], TargetedInputs]]:
-    """Return the targeted inputs of each part with numbers of their own, counted through."""
-    ends = [*accumulate(len(targeted.items) for _, targeted in parts)]
-    return [
-        (range(end - len(targeted.items), end), targeted)
-        for end, (_, targeted) in zip(ends, parts, strict=True)
-    ]
 
 
 def _predict_targets(loaded: LoadedModel, targeted: TargetedInputs) -> list[Prediction | None]:

@@ -97,6 +97,8 @@ def encode_inputs(
     either = loaded.modality == "both" and not reads and not _is_encoded_text(inputs)
     if loaded.modality == "picture" or either:
         return encode_images(inputs, loaded)
+    if isinstance(inputs, str) or _is_pair(inputs):
+        return [_warn_about_input(item) for item in _encode(inputs, loaded, truncate)], True
     check_no_images(inputs, loaded)
     inputs = _column_to_list(inputs)
     if is_chat(inputs):
@@ -104,8 +106,6 @@ def encode_inputs(
     if is_mapping(inputs):
         rows = _encode(inputs, loaded, truncate)
         return rows, len(rows) == 1
-    if isinstance(inputs, str) or _is_pair(inputs):
-        return [_warn_about_input(item) for item in _encode(inputs, loaded, truncate)], True
     if isinstance(inputs, Iterable) and not isinstance(inputs, bytes | tuple):
         return [item for _, item in encode_each(inputs, loaded, truncate=truncate)], False
     raise BadEncoding(
@@ -276,21 +276,7 @@ def _encode(
                 "Give the tokenizer that belongs to the model."
             )
         items = [item]
-    return [_drop_unused_features(item, loaded) for item in items]
-
-
-def _drop_unused_features(item: EncodedInput, loaded: LoadedModel) -> EncodedInput:
-    """Return the input with the features that the model's forward takes; refuse unknown ones."""
-    _check_features(item, loaded)
-    accepts = loaded.forward_keywords
-    unknown = [name for name in item.features if accepts is not None and name not in accepts]
-    if not unknown:
-        return item
-    if refused := [name for name in unknown if name not in {"token_type_ids", "attention_mask"}]:
-        raise BadEncoding(
-            f"{type(loaded.model).__name__} does not take {refused[0]!r}. Leave it out of the mapping."
-        )
-    return replace(item, features={k: v for k, v in item.features.items() if k not in unknown})
+    return [_select_features(item, loaded) for item in items]
 
 
 # Features that the model looks up in a table, and the size of this in its configuration.
@@ -300,8 +286,11 @@ _FEATURE_LIMITS = {
 }
 
 
-def _check_features(item: EncodedInput, loaded: LoadedModel) -> None:
-    """Refuse features on which the model's own code would fail, with a clearer error."""
+def _select_features(item: EncodedInput, loaded: LoadedModel) -> EncodedInput:
+    """Return the input with the features that the model's forward takes.
+
+    Others are refused, and values on which the model's own code would fail, with a clearer error.
+    """
     config, anchors = loaded.model.config, loaded.anchors
     for name, limit in _FEATURE_LIMITS.items():
         values = item.features.get(name)
@@ -315,7 +304,8 @@ def _check_features(item: EncodedInput, loaded: LoadedModel) -> None:
             raise BadEncoding(
                 f"{name!r} must lie from 0 to {bound - 1}. Got {min(values)} to {max(values)}."
             )
-    _check_boxes(item, loaded)
+    if loaded.takes_boxes:
+        _check_boxes(item, loaded)
     if loaded.needs_pair and set(item.features.get("token_type_ids", ())) != {0, 1}:
         raise BadEncoding(
             f"{type(loaded.model).__name__} takes a pair of texts and got a single one. Give a pair (a, b), or an "
@@ -331,12 +321,19 @@ def _check_features(item: EncodedInput, loaded: LoadedModel) -> None:
             f"{type(loaded.model).__name__} needs its end-of-sequence token {sorted(anchors)} in every input. "
             "Encode with the model's tokenizer."
         )
+    accepts = loaded.forward_keywords
+    unknown = [name for name in item.features if accepts is not None and name not in accepts]
+    if not unknown:
+        return item
+    if refused := [name for name in unknown if name not in {"token_type_ids", "attention_mask"}]:
+        raise BadEncoding(
+            f"{type(loaded.model).__name__} does not take {refused[0]!r}. Leave it out of the mapping."
+        )
+    return replace(item, features={k: v for k, v in item.features.items() if k not in unknown})
 
 
 def _check_boxes(item: EncodedInput, loaded: LoadedModel) -> None:
-    """Refuse an input without valid word boxes for a layout model; some models would read zeros."""
-    if not loaded.takes_boxes:
-        return
+    """Refuse an input of a layout model without valid word boxes; some models would read zeros."""
     kind, boxes = type(loaded.model).__name__, item.features.get(BBOX_FEATURE)
     longest = getattr(loaded.model.config, "max_2d_position_embeddings", None)
     size = longest - 1 if isinstance(longest, int) else 1000

@@ -107,7 +107,12 @@ def explain_batches(
                 words=words,
             )
             rows = [numbers[i] for i in chosen]
-            results = _explain_or_report(explain, items, rows, requests, failed)
+            try:
+                results = explain(items, requests)
+            except WhenceError:
+                if failed is None:
+                    raise
+                results = _explain_singly(explain, items, rows, requests, failed)
             yield ExplainedBatch(rows, items, results, targeted.spec, policy, answers)
 
 
@@ -130,21 +135,16 @@ def build_prediction_cache(loaded: LoadedModel, policy: BatchRules) -> Predictio
     )
 
 
-def _explain_or_report(
+def _explain_singly(
     explain: Callable[
         [Sequence[EncodedInput], Sequence[MethodRequest]], list[dict[str, Explanation]]
     ],
     items: Sequence[EncodedInput],
     numbers: Sequence[int],
     requests: Sequence[MethodRequest],
-    failed: InputFailureCallback | None,
+    failed: InputFailureCallback,
 ) -> list[dict[str, Explanation]]:
-    """Explain a batch; if it fails, one input and method at a time, reporting failures to `failed`."""
-    try:
-        return explain(items, requests)
-    except WhenceError:
-        if failed is None:
-            raise
+    """Explain the inputs of a batch that failed, one input and method at a time, reporting failures."""
     results: list[dict[str, Explanation]] = []
     for number, item in zip(numbers, items, strict=True):
         by_name: dict[str, Explanation] = {}
@@ -198,7 +198,7 @@ def explain_batch(
                     policy=policy,
                     counter=counter,
                     words=words,
-                    default=explainer.defaults.preferred(batch.has_images),
+                    default=explainer.defaults.preferred.get(batch.has_images),
                 )
                 scored = {request.name: run(request) for request in requests if request.reads}
             for request in requests:
@@ -362,6 +362,7 @@ def _build_explanations(
         pixels = trace.fine.pop(request.name, None)
         fine = None if pixels is None else _to_numpy(pixels, loaded.dtype)
         outputs = targets.value(logits, of).tolist()
+        named = targets.describe_rows([item.labels or loaded.labels for item in items], of)
         fallback = explainer.defaults.fallback_reasons.get(request.name)
         for row, item in enumerate(items):
             residuals = {name: values[row] for name, values in result.axioms.items()}
@@ -372,18 +373,20 @@ def _build_explanations(
                 spans=item.words,
                 source=item.source,
                 prediction=predictions[row],
-                target=targets.describe(row, item.labels or loaded.labels, of),
+                target=named[row],
                 wanted=trace.targets.spec.of,
                 method=request.name,
                 params=request.params,
                 signed=request.is_signed,
-                words_by=request.words_by(measured=result.words is not None),
+                words_by=request.words if result.words is None else "measured",
                 measured=None if result.words is None else result.words[row],
                 axioms=residuals,
                 passes=PassCount(1 + before + extra.forward, request.backwards + extra.backward),
                 seconds=(shared + result.seconds) / len(items),
-                shown=ExplainedImage.from_input(item, None if fine is None else fine[row]),
-                read=item.readout_positions,
+                shown=None
+                if item.picture is None
+                else ExplainedImage.from_input(item, None if fine is None else fine[row]),
+                read=() if item.reading is None else item.readout_positions,
                 reading=item.reading,
                 columns=item.labels,
                 warnings=LazyTuple(

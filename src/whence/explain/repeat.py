@@ -195,7 +195,7 @@ class BatchRepeater:
                     one.predicted[change] = int(best)
                     self._count(one, 1, max((r.backwards for r in methods), default=0))
                 for request in methods:
-                    adds_up = request.words_by(measured=False) == "sum"
+                    adds_up = request.words == "sum"
                     by_words = inputs[0].words is not None and not adds_up
                     result = run_method(
                         loaded,

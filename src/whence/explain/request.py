@@ -5,13 +5,13 @@ models have generic_attention as their default.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from whence.core.errors import BadParameter, UnknownMethod
 from whence.core.registry import Entry, resolve_entries
 from whence.core.types import OutputScale
-from whence.data.removal import count_passes_per_removal, select_replacements
+from whence.data.removal import count_passes_per_removal
 from whence.methods import is_trace_method, method
 from whence.models.model import LoadedModel
 from whence.render.colour import WordAggregation
@@ -36,13 +36,6 @@ def choose_default_method(loaded: LoadedModel, picture: bool, causal: bool) -> s
     return "leave_one_out" if windows else "generic_attention"
 
 
-def list_replacements(loaded: LoadedModel, image: Any = None) -> Mapping[str, int]:
-    """Return what may stand for removed tokens, or for patches; with `image`, for those of its text."""
-    if loaded.modality != "both":
-        return loaded.fillers
-    return select_replacements(loaded.fillers, image is None)
-
-
 @dataclass(frozen=True)
 class MethodRequest:
     """One method to run, with all of its parameters."""
@@ -50,21 +43,28 @@ class MethodRequest:
     entry: Entry
     params: dict[str, Any]
     reads: bool  # True: a trace method, which reads the shared trace; False: a query method
+    name: str = field(init=False)
+    needs: frozenset[str] = field(init=False)  # parts of the trace that it reads
+    backwards: int = field(init=False)  # backward passes that the trace takes for it, 0 or 1
+    of: OutputScale | None = field(init=False)  # the scale it always explains; None: the requested
+    is_signed: bool = field(init=False)  # whether its scores can be negative
+    measures_words: bool = field(init=False)  # whether it can measure whole words
+    words: WordAggregation = field(init=False)  # how word scores are made of those of tokens
 
-    @property
-    def name(self) -> str:
-        """The method's name."""
-        return self.entry.name
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """The parts of the trace that the method reads; none for a query method."""
-        return frozenset(self.entry.facts["needs"]) if self.reads else frozenset()
-
-    @property
-    def backwards(self) -> int:
-        """The number of backward passes that the trace takes for the method, 0 or 1."""
-        return int(bool(self.needs & GRADIENTS))
+    def __post_init__(self) -> None:
+        facts = self.entry.facts
+        depends = facts.get("signed_when")
+        needs = frozenset[str](facts["needs"] if self.reads else ())
+        own = {
+            "name": self.entry.name,
+            "needs": needs,
+            "backwards": int(bool(needs & GRADIENTS)),
+            "of": facts.get("of"),
+            "is_signed": bool(depends(self.params) if depends else facts["signed"]),
+            "measures_words": "measure_words" in facts,
+            "words": facts.get("words", "sum"),
+        }
+        self.__dict__.update(own)
 
     def extra_forwards(self, tokens: int, pieced: int = 0) -> int:
         """Return the forward passes of a query method for `tokens` tokens and `pieced` longer words."""
@@ -72,28 +72,6 @@ class MethodRequest:
         per_removal = count_passes_per_removal(self.params.get("remove"))
         words = pieced if self.measures_words else 0
         return (int(calls(tokens, self.params)) + words) * per_removal if calls else 0
-
-    @property
-    def of(self) -> OutputScale | None:
-        """The output scale that the method always explains; None: the requested one."""
-        scale: OutputScale | None = self.entry.facts.get("of")
-        return scale
-
-    @property
-    def measures_words(self) -> bool:
-        """Whether the method can measure whole words."""
-        return "measure_words" in self.entry.facts
-
-    def words_by(self, *, measured: bool) -> WordAggregation:
-        """Return how word scores are made: "measured", or an aggregate of token scores."""
-        aggregation: WordAggregation = self.entry.facts.get("words", "sum")
-        return "measured" if measured else aggregation
-
-    @property
-    def is_signed(self) -> bool:
-        """Whether the method's scores can be negative."""
-        depends = self.entry.facts.get("signed_when")
-        return bool(depends(self.params) if depends else self.entry.facts["signed"])
 
 
 def resolve_methods(

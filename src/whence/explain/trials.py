@@ -43,7 +43,7 @@ from whence.explain.repeat import (
     build_target_spec,
     replace_unit_scores,
 )
-from whence.explain.request import MethodRequest, list_replacements, resolve_methods
+from whence.explain.request import MethodRequest, resolve_methods
 from whence.explain.tasks import (
     TargetedInputs,
     TargetRequest,
@@ -344,7 +344,9 @@ def assess_trust(
     explainer.loaded.check_head()
     explanation = what if isinstance(what, Explanation) else None
     image = about.image if explanation is None else explanation.shown is None or None
-    loaded = replace(explainer.loaded, fillers=list_replacements(explainer.loaded, image))
+    loaded = explainer.loaded
+    pictures = loaded.takes_images and image is None
+    loaded = replace(loaded, fillers=select_replacements(loaded.fillers, pictures))
     if explanation is None:
         names = explainer.default_method(image) if method is None else method
         requests = resolve_methods(names, params, loaded.fillers)

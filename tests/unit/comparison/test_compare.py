@@ -266,7 +266,7 @@ def test_compare_reports_progress_and_leaves_models_unchanged_when_interrupted(b
     told = []
     compare(tuned, tuned, TEXTS, progress=lambda *done: told.append(done))
     assert told == sorted(told)
-    assert told[-1] == (12, 12)  # attention, and attributions
+    assert told[-1] == (18, 18)  # attention, and attributions by each model
     before = [snapshot(one.model) for one in (base, tuned)]
 
     def stop(done, total):

@@ -53,10 +53,9 @@ def test_evaluation_in_a_terminal_of_40_to_120_columns_never_cuts_method_names(e
     out = Console(width=width, file=StringIO())
     out.print(found)
     shown = out.file.getvalue()
-    # In each of the grids, beside two others, and with its costs.
-    grids = shown.count("faithfulness ")
-    differences = shown.count("difference ")
-    assert shown.count("transformer_attribution") == grids + 2 * differences + 1
+    # In the table of figures, beside two others, and with its costs; more often where tables are split.
+    assert shown.count("transformer_attribution") >= 4
+    assert shown.replace("\n", " ").count("transformer_attribution over") >= 1
     assert "…" not in shown
     assert all(len(line) <= width for line in shown.splitlines())
     for word in ("forwards", "backwards", "explained", "8 of 8"):
@@ -101,7 +100,7 @@ def test_evaluation_csv_markdown_latex_and_svg_parse_back_to_the_cells(table):
     lines = table.to_markdown().splitlines()
     grid = [line for line in lines if line.startswith("|")]
     assert {line.count(" | ") for line in grid[:5]} == {2}
-    assert grid[0].startswith("| faithfulness | comprehensiveness ↑ (n=8) | infidelity ↓ (n=8)")
+    assert grid[0].startswith("| faithfulness | comprehensiveness ↑ n=8 | infidelity ↓ n=8 |")
     latex = table.to_latex()
     # The means, the differences of two methods, the costs.
     assert latex.count("\\toprule") == latex.count("\\bottomrule") == 3

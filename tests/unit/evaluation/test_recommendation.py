@@ -187,9 +187,9 @@ def test_recommendation_shows_saves_and_loads_its_plan_and_sentence(explainer, t
     assert str(again.plan) == str(announced[0])
     assert "of a budget of 5,000" in answer._repr_html_()
     (tmp_path / "no.json").write_text(json.dumps({**answer.to_dict(), "plan": {"methods": []}}))
-    with pytest.raises(CannotRead, match="is not a recommendation"):
+    with pytest.raises(CannotRead, match="not a saved recommendation"):
         Recommendation.load(tmp_path / "no.json")
-    with pytest.raises(CannotRead, match="is not a recommendation"):
+    with pytest.raises(CannotRead, match="not a saved recommendation"):
         Recommendation.load(Evaluation.save(answer.evaluation, tmp_path / "table.json"))
 
 

@@ -8,9 +8,8 @@ spread attention would give it. Inputs that the model cannot take are counted an
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from whence.core.errors import (
     WhenceError,
 )
 from whence.core.progress import Progress
-from whence.core.types import Prediction, Task
+from whence.core.types import InputText, Prediction, Task
 from whence.data.dataset import find_label_indices, read_dataset, shuffle_indices
 from whence.data.example import Example, StoredImage
 from whence.explain.explainer import Explainer
@@ -74,23 +73,24 @@ def summarise_heads(
     inputs = DatasetInputs(explainer, examples, limit, progress, drawn=True)
     measures: dict[int, tuple[Array, Array]] = {}  # (figures, layers, heads) and (kinds, layers)
     received: dict[str, Array] = defaultdict(lambda: np.zeros(1))
-    for numbers, report in inputs.groups():
-        for place, number in enumerate(numbers):
-            try:
-                inside = explainer.inside(inputs.examples[number].given, truncate=True)
-                measures[number] = _measure_attention(inside, received)
-            except NotFinite as error:
-                inputs.refuse(number, error.code, str(error))
-            report(place + 1, len(numbers))
+    for place, number in enumerate(inputs.numbers):
+        try:
+            inside = explainer.inside(inputs.texts[place], truncate=True)
+            measures[number] = _measure_attention(inside, received)
+            inputs.record_length(place, inside.source)
+        except (InputError, NotFinite) as error:
+            inputs.record_failure(place, None, error)
+        inputs.report(place + 1, len(inputs.numbers))
+    omissions = inputs.list_omissions()
     # The order of the batches must not change the draws of the bootstrap.
     ordered = [measures[number] for number in sorted(measures)]
     return {
         "kind": "habits",
         "model": explainer.loaded.name,
-        "data": inputs.dataset.name,
+        "data": inputs.name,
         "used": len(measures),
-        "left_out": inputs.list_omissions(),
-        "heads": _build_head_rows(ordered, received) if measures else [],
+        "left_out": omissions,
+        "heads": _build_head_rows(ordered, received),
         "kinds": dict(POSITION_KINDS),
     }
 
@@ -182,7 +182,7 @@ def check_text_model(explainer: Explainer) -> None:
 
 
 class DatasetInputs:
-    """The rows of a data set that a view takes: the first or drawn ones, without those that cannot be read."""
+    """The rows of a data set that a view takes, the first or drawn ones; counts those that cannot be used."""
 
     def __init__(
         self,
@@ -197,51 +197,52 @@ class DatasetInputs:
             isinstance(limit, bool) or not isinstance(limit, int) or limit < 1
         ):
             raise BadParameter(f"limit must be a whole number, at least 1, or None. Got {limit!r}.")
-        self._loaded = explainer.loaded
-        self.dataset = read_dataset(examples)
-        self.examples = self.dataset.examples
-        self.used = 0
-        self._drawn = drawn
+        dataset = read_dataset(examples)
+        self.name, self.examples = dataset.name, dataset.examples
         order = shuffle_indices(self.examples) if drawn else range(len(self.examples))
-        self._chosen = sorted(
+        # Longest first, as batches are.
+        self.numbers = sorted(
             order[:limit], key=lambda i: (-sum(map(len, self.examples[i].texts)), i)
         )
+        self.texts = [self.examples[number].given for number in self.numbers]
+        self._drawn = drawn
         self._progress = progress
+        self._max_length = explainer.loaded.max_length
         self._refused: dict[str, tuple[str, list[int]]] = {}  # by error code: message and rows
         self._first: WhenceError | None = None
-        self._cut = 0
+        self._cut: set[int] = set()
+        self._out: set[int] = set()
 
-    def groups(self) -> Iterator[tuple[list[int], Progress]]:
-        """Yield the numbers of some rows of similar length, and the progress callback for them."""
-        for start in range(0, len(self._chosen), _GROUP_SIZE):
-            here = self._chosen[start : start + _GROUP_SIZE]
-            readable = encode_dataset(
-                self.texts(here), self._loaded, True, partial(self._record_failure, here)
-            )
-            self.used += len(readable.items)
-            self._cut += sum(bool(item.source.dropped) for item in readable.items)
-            if readable.items:
-                yield (
-                    [here[place] for place in readable.numbers],
-                    partial(self._report, start, len(here)),
-                )
-            self._report(start, len(here), 1, 1)
-        if not self.used:
-            kind = type(self._first) if isinstance(self._first, InputError) else BadExamples
-            raise kind(f"None of the {len(self._chosen)} examples can be used. {self._first}")
+    @property
+    def used(self) -> int:
+        """The number of usable rows."""
+        return len(self.numbers) - len(self._out)
 
-    def texts(self, numbers: Sequence[int]) -> list[Any]:
-        """Return what the model is given of some rows."""
-        return [self.examples[number].given for number in numbers]
+    def record_failure(self, place: int, _: str | None, error: WhenceError) -> None:
+        """Count a row, by its place in `texts`, as one that cannot be used."""
+        self._first = self._first or error
+        self.omit(place, error.code, str(error))
 
-    def refuse(self, number: int, kind: str, why: str) -> None:
-        """Count a row of a group as omitted."""
-        self.used -= 1
-        self._refused.setdefault(kind, (why, []))[1].append(number)
+    def omit(self, place: int, kind: str, why: str) -> None:
+        """Count a row, by its place in `texts`, as left out."""
+        self._out.add(place)
+        self._refused.setdefault(kind, (why, []))[1].append(self.numbers[place])
+
+    def record_length(self, place: int, source: InputText) -> None:
+        """Count a row if it was cut."""
+        if source.dropped:
+            self._cut.add(place)
+
+    def report(self, done: int, total: int) -> None:
+        """Report the finished share of the rows; the callback may raise to cancel."""
+        if self._progress is not None:
+            self._progress(len(self.numbers) * done // max(total, 1), len(self.numbers))
 
     def list_omissions(self) -> list[str]:
-        """Return sentences on rows that were not drawn, not usable or truncated."""
-        taken, given = len(self._chosen), len(self.examples)
+        """Return sentences on rows that were not drawn, not usable or truncated; refuse data without usable ones."""
+        taken, given = len(self.numbers), len(self.examples)
+        if not self.used and self._first is not None:
+            raise type(self._first)(f"None of the {taken} examples can be used. {self._first}")
         how = (
             f"{taken} of {given} rows were drawn at random."
             if self._drawn
@@ -253,22 +254,10 @@ class DatasetInputs:
             more = ", ..." if len(numbers) > _MAX_LISTED else ""
             lines.append(f"{_format_rows(len(numbers))} left out (number {which}{more}): {why}")
         if self._cut:
-            longest = self._loaded.max_length
             lines.append(
-                f"{_format_rows(self._cut)} cut to the {longest} tokens that the model takes."
+                f"{_format_rows(len(self._cut))} cut to the {self._max_length} tokens that the model takes."
             )
         return lines
-
-    def _record_failure(
-        self, numbers: Sequence[int], place: int, _: str | None, error: WhenceError
-    ) -> None:
-        self._first = self._first or error
-        self._refused.setdefault(error.code, (str(error), []))[1].append(numbers[place])
-
-    def _report(self, start: int, size: int, count: int, total: int) -> None:
-        """Report the finished part of a group; the callback may raise to cancel."""
-        if self._progress is not None:
-            self._progress(start + size * count // max(total, 1), len(self._chosen))
 
 
 def _format_rows(n: int) -> str:
@@ -296,18 +285,24 @@ def predict_dataset(
     loaded.check_classifier()
     inputs = DatasetInputs(explainer, examples, limit, progress, drawn=False)
     truth, without = _resolve_true_labels(inputs.examples, loaded)
+    encoded = encode_dataset(inputs.texts, loaded, True, inputs.record_failure).by_number()
     rows: dict[int, dict[str, Any]] = {}
-    for numbers, _ in inputs.groups():
-        predictions = explainer.predict(inputs.texts(numbers), truncate=True)
-        for number, prediction in zip(numbers, predictions, strict=True):
-            example = inputs.examples[number]
-            rows[number] = _build_prediction_row(number, example, prediction, truth, loaded)
+    for start in range(0, len(encoded), _GROUP_SIZE):
+        places = list(encoded)[start : start + _GROUP_SIZE]
+        predictions = explainer.predict([inputs.texts[place] for place in places], truncate=True)
+        for place, prediction in zip(places, predictions, strict=True):
+            number = inputs.numbers[place]
+            inputs.record_length(place, encoded[place].source)
+            rows[number] = _build_prediction_row(
+                number, inputs.examples[number], prediction, truth, loaded
+            )
+        inputs.report(start + len(places), len(encoded))
     row_list = [rows[number] for number in sorted(rows)]
     judged = [row for row in row_list if row["right"] is not None]
     return {
         "kind": "predicted",
         "model": loaded.name,
-        "data": inputs.dataset.name,
+        "data": inputs.name,
         "rows": row_list,
         "given": len(inputs.examples),
         "left_out": [*inputs.list_omissions(), *without],
@@ -439,24 +434,33 @@ def summarise_words(
     word_shares: WordShares = {label: defaultdict(dict) for label in explainer.labels}
     predicted = dict.fromkeys(explainer.labels, 0)
     even = 0.0
-    for numbers, report in inputs.groups():
-        for number, explanation in _explain_group(explainer, numbers, method, inputs, report):
-            shares = _compute_word_shares(explanation)
-            if not shares:
-                inputs.refuse(number, "zero", f"{method} gives every word a score of 0.")
-                continue
+    explained = explainer.explain_each(
+        inputs.texts,
+        method=method,
+        truncate=True,
+        failed=inputs.record_failure,
+        words=True,
+        progress=inputs.report,
+    )
+    for place, by_method in explained:
+        explanation, number = by_method[method], inputs.numbers[place]
+        inputs.record_length(place, explanation.source)
+        if shares := _compute_word_shares(explanation):
             predicted[explanation.prediction.label] += 1
             even += 1 / len(explanation.spans)
             for word, share in shares.items():
                 word_shares[explanation.prediction.label][word][number] = share
+        else:
+            inputs.omit(place, "zero", f"{method} gives every word a score of 0.")
+    omissions = inputs.list_omissions()
     return {
         "kind": "leaning",
         "model": explainer.loaded.name,
-        "data": inputs.dataset.name,
+        "data": inputs.name,
         "method": method,
         "signed": request.is_signed,
         "used": inputs.used,
-        "left_out": inputs.list_omissions(),
+        "left_out": omissions,
         "classes": [
             {
                 "label": label,
@@ -469,26 +473,6 @@ def summarise_words(
             request.is_signed, least, even / max(inputs.used, 1), explainer.loaded.task
         ),
     }
-
-
-def _explain_group(
-    explainer: Explainer,
-    numbers: list[int],
-    method: str,
-    inputs: DatasetInputs,
-    report: Progress | None,
-) -> list[tuple[int, Explanation]]:
-    """Explain some rows; if that fails, one by one to find the failing ones."""
-    try:
-        explanations = explainer.explain(
-            inputs.texts(numbers), method=method, truncate=True, progress=report
-        )
-        return list(zip(numbers, explanations, strict=True))
-    except NotFinite as error:
-        if len(numbers) == 1:
-            inputs.refuse(numbers[0], error.code, str(error))
-            return []
-    return [row for i in numbers for row in _explain_group(explainer, [i], method, inputs, None)]
 
 
 def _compute_word_shares(explanation: Explanation) -> dict[str, float]:

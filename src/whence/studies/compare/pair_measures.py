@@ -31,9 +31,9 @@ from whence.data.batches import Batch, BatchRules, collate, plan_batches
 from whence.data.dataset import Dataset
 from whence.data.example import Example
 from whence.data.tokens import EncodedInput
+from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.examine import strip_method_name
 from whence.explain.explainer import Explainer
-from whence.explain.explanation import Explanation
 from whence.explain.inputs import encode_dataset
 from whence.explain.inside import Inside
 from whence.flow.graph import (
@@ -57,7 +57,6 @@ from whence.flow.weights import (
 )
 from whence.models.model import LoadedModel
 from whence.stats.rank import kendall, top_k_overlap
-from whence.tracing.batch_probe import probe_batch_capacity
 from whence.tracing.target import TargetSpec, build_predictions
 from whence.tracing.trace import Trace, run_traced
 
@@ -338,10 +337,6 @@ def _compute_chance_overlap(
     return float((shared / (a.sum() + b.sum() - shared)).mean())
 
 
-_MAX_INPUTS = 64
-_MAX_CELLS = 1024  # inputs times longest length in a batch; more is not faster on a CPU
-
-
 @dataclass(frozen=True, eq=False)
 class ModelView:
     """Attention maps, edge weights and prediction of one input in one model."""
@@ -416,22 +411,19 @@ def choose_batch_rules(
 
     Edge weights other than attention need every step of the model, and take one input at a time.
     """
-    anchors = frozenset[int]().union(*(model.anchors for model in models))
-    if weight != "attention" or len(items) < 2:
-        return BatchRules(1, _MAX_CELLS, False, anchors)
-    capacities = [
-        probe_batch_capacity(
-            model.model,
-            items,
-            pad_id=model.pad_id,
-            device=model.device,
-            max_length=model.max_length,
-            read_output=partial(_read_attention, model),
+    several = weight == "attention" and len(items) > 1
+    rules = [
+        choose_batch_policy(
+            model, items, probe=several, read_output=partial(_read_attention, model)
         )
         for model in models
     ]
-    size = 1 if "single" in capacities else _MAX_INPUTS
-    return BatchRules(size, _MAX_CELLS, set(capacities) == {"mixed"}, anchors)
+    return BatchRules(
+        min(rule.size for rule in rules) if several else 1,
+        min(rule.cells for rule in rules),
+        all(rule.mixed for rule in rules),
+        frozenset().union(*(rule.anchors for rule in rules)),
+    )
 
 
 def _read_attention(loaded: LoadedModel, batch: Batch) -> Tensor:
@@ -553,7 +545,6 @@ def _encode_for_both(
 
 
 TOP_WORDS = 5
-_CHUNK_SIZE = 64  # inputs between two reports of progress
 
 
 def describe_incomparability(base: Explainer, tuned: Explainer) -> str | None:
@@ -606,51 +597,25 @@ def compare_explanations(
     reason if no input could be explained.
     """
     count, failures = len(measures.examples), list[str]()
-    agreement = {name: np.full(count, np.nan) for name in ("tau", "top", "chance")}
-    explained = False
-    for start in range(0, count, _CHUNK_SIZE):
-        chunk = range(start, min(start + _CHUNK_SIZE, count))
-        sides = [_explain_inputs(m, measures, chunk, method, truncate, failures) for m in models]
-        for number, first, second in zip(chunk, *sides, strict=True):
-            if first is not None and second is not None:
-                explained = True
-                a, b = (np.asarray(side.word_scores, dtype=np.float64) for side in (first, second))
-                agreement["tau"][number], top = compute_word_agreement(a, b)
-                agreement["top"][number] = top
-                agreement["chance"][number] = np.nan if np.isnan(top) else TOP_WORDS / len(a)
-        advance(len(chunk))
-    return agreement, None if explained else failures[0]
-
-
-def _explain_inputs(
-    explainer: Explainer,
-    measures: DatasetMeasures,
-    numbers: Sequence[int],
-    method: str,
-    truncate: bool,
-    failures: list[str],
-) -> list[Explanation | None]:
-    """Explain some inputs; if that fails, one by one."""
-    predictions = [measures.predictions[1][number] for number in numbers]
-    try:
-        return [
-            *explainer.explain(
-                [measures.examples[number].given for number in numbers],
-                method=method,
-                target=None
-                if explainer.loaded.task == "regression"
-                else [prediction and prediction.index for prediction in predictions],
-                truncate=truncate,
-            ).flatten()
-        ]
-    except WhenceError as error:
-        failures.append(str(strip_method_name(error)))
-        if len(numbers) == 1:
-            return [None]
-    return [
-        explanation
-        for number in numbers
-        for explanation in _explain_inputs(
-            explainer, measures, [number], method, truncate, failures
+    classes = [prediction and prediction.index for prediction in measures.predictions[1]]
+    scores: tuple[dict[int, Array], dict[int, Array]] = {}, {}
+    for model, own in zip(models, scores, strict=True):
+        explained = model.explain_each(
+            [example.given for example in measures.examples],
+            method=method,
+            target=None if model.loaded.task == "regression" else classes,
+            truncate=truncate,
+            failed=lambda number, _, error: failures.append(str(strip_method_name(error))),
+            words=True,
         )
-    ]
+        for number, explanations in explained:
+            own[number] = np.asarray(explanations[method].word_scores, dtype=np.float64)
+            advance(1)
+    agreement = {name: np.full(count, np.nan) for name in ("tau", "top", "chance")}
+    both = scores[0].keys() & scores[1].keys()
+    for number in both:
+        a, b = (side[number] for side in scores)
+        agreement["tau"][number], agreement["top"][number] = compute_word_agreement(a, b)
+        if not np.isnan(agreement["top"][number]):
+            agreement["chance"][number] = TOP_WORDS / len(a)
+    return agreement, None if both else failures[0]

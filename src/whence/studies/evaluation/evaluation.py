@@ -1,31 +1,33 @@
 """`Evaluation`, the result of methods by metrics: cells, JSON, removals compared; trials rebuilt from run rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 
-from whence.core.errors import BadParameter, CannotRead, UnknownMethod, UnknownMetric, suggest_name
-from whence.core.files import read_json, write_if_path, write_text
+from whence.core.errors import BadParameter, UnknownMethod, UnknownMetric, suggest_name
+from whence.core.files import write_if_path
+from whence.core.result import RESULT_VERSION, Result
 from whence.core.types import Task
 from whence.data.tokens import EncodedInput
 from whence.explain.repeat import replace_unit_scores
 from whence.methods import method
 from whence.metrics._requests import ExplanationRepeater, Numbers, RemovalPredictions
 from whence.metrics._trial import Trial
-from whence.render.document import RESULT_VERSION, Result, choose_decimals, format_interval
+from whence.render.document import choose_decimals, format_interval
 from whence.stats.intervals import Interval
 from whence.studies.evaluation.measure import MetricResult
-from whence.studies.evaluation.report import describe_failure
 from whence.studies.evaluation.scores import ScoreTables
 from whence.studies.evaluation.statistics import (
     AgreementScores,
     compare_methods,
     compute_costs,
-    interval_to_dict,
 )
+
+if TYPE_CHECKING:
+    from whence.render.document import Document
 
 
 @dataclass(frozen=True)
@@ -51,53 +53,51 @@ def _parse_interval(facts: Mapping[str, Any] | None) -> Interval | None:
     return Interval(facts["mean"], facts["low"], facts["high"], facts["n"])
 
 
-def _parse_cell(facts: Mapping[str, Any]) -> Cell:
-    return Cell(
-        facts["method"],
-        facts["metric"],
-        _parse_interval(facts),
-        _parse_interval(facts["null"]),
-        _parse_interval(facts["gain"]),
-        facts["effect"],
-        facts["p"],
-        facts["beats_random"],
-        facts["best"],
-        {row["why"]: row["count"] for row in facts["why_not"]},
-        facts.get("enough", True),
-    )
-
-
 class Evaluation(Result):
     """Results of methods by metrics over a data set, with intervals and tests of their differences."""
 
-    _writers: ClassVar[Mapping[str, str]] = {
-        "page": "whence.studies.evaluation.report:render_evaluation_html",
-        "fragment": "whence.studies.evaluation.report:render_evaluation_fragment",
-        "text": "whence.studies.evaluation.report:format_evaluation_text",
-        "terminal": "whence.studies.evaluation.report:render_evaluation_terminal",
-    }
+    kind: ClassVar[str] = "evaluation"
+
+    def document(self) -> "Document":
+        """Return the blocks that every surface shows."""
+        from whence.studies.evaluation.report import build_document
+
+        return build_document(self.data)
 
     @property
     def methods(self) -> list[str]:
         """The methods, in the order they were asked for."""
-        return [row["method"] for row in self.payload["methods"]]
+        return [row["method"] for row in self.data["methods"]]
 
     @property
     def metrics(self) -> list[str]:
         """The metrics, in the order they were asked for."""
-        return [row["metric"] for row in self.payload["metrics"]]
+        return [row["metric"] for row in self.data["metrics"]]
 
     @property
     def failure(self) -> str | None:
         """The sentence on why nothing was tested, with the errors and their counts; None where something was."""
-        from whence.studies.evaluation.report import describe_failure
-
-        return describe_failure(self.payload)
+        return describe_failure(self.data)
 
     @property
     def cells(self) -> list[Cell]:
         """One cell for each method and metric."""
-        return [_parse_cell(facts) for facts in self.payload["cells"]]
+        return [
+            Cell(
+                facts["method"],
+                facts["metric"],
+                _parse_interval(facts),
+                _parse_interval(facts["null"]),
+                _parse_interval(facts["gain"]),
+                facts["effect"],
+                facts["p"],
+                facts["beats_random"],
+                facts["best"],
+                {row["why"]: row["count"] for row in facts["why_not"]},
+                facts.get("enough", True),
+            )
+            for facts in self.data["cells"]
+        ]
 
     def cell(self, method: str, metric: str) -> Cell:
         """Return the result of a method by a metric."""
@@ -107,13 +107,13 @@ class Evaluation(Result):
     def pairs(self, metric: str) -> list[dict[str, Any]]:
         """Return the comparisons of each two methods by a metric: by how much `a` is better than `b`, and p."""
         self._check(None, metric)
-        return [dict(pair) for pair in self.payload["pairs"] if pair["metric"] == metric]
+        return [dict(pair) for pair in self.data["pairs"] if pair["metric"] == metric]
 
     def agreement(self, measure: str) -> dict[tuple[str, str], Interval | None]:
         """Return the agreement of each two methods by a measure, keyed by both orders of their names."""
-        rows = [row for row in self.payload["agreement"] if row["measure"] == measure]
+        rows = [row for row in self.data["agreement"] if row["measure"] == measure]
         if not rows:
-            known = sorted({row["measure"] for row in self.payload["agreement"]})
+            known = sorted({row["measure"] for row in self.data["agreement"]})
             raise UnknownMetric(
                 f"No agreement was measured by {measure!r}; there is {', '.join(known) or 'none'}."
             )
@@ -127,7 +127,7 @@ class Evaluation(Result):
             row["method"]: {
                 what: _parse_interval(row[what]) for what in ("seconds", "forward", "backward")
             }
-            for row in self.payload["methods"]
+            for row in self.data["methods"]
         }
 
     def _check(self, method: str | None, metric: str) -> None:
@@ -142,45 +142,6 @@ class Evaluation(Result):
                 f"{', '.join(self.methods)}."
             )
 
-    @classmethod
-    def from_dict(cls, payload: Any) -> "Evaluation":
-        """Build an evaluation from the object that `to_dict` returned."""
-        if not isinstance(payload, dict) or payload.get("kind") != "evaluation":
-            raise CannotRead("This is not a saved evaluation. Give a file that save() wrote.")
-        if payload.get("version") != RESULT_VERSION:
-            raise CannotRead(
-                f"This is version {payload.get('version')!r} of the format; this whence reads {RESULT_VERSION}."
-            )
-        table = cls(payload)
-        try:
-            _ = table.cells, table.cost, table.metrics, [table.pairs(m) for m in table.metrics]
-        except (KeyError, TypeError) as error:
-            raise CannotRead(
-                f"This is not a saved evaluation: {type(error).__name__} {error}. Give a file that save() wrote."
-            ) from None
-        return table
-
-    def save(self, path: str | Path) -> Path:
-        """Write the evaluation as JSON; numbers come back bit for bit."""
-        return write_text(path, self.to_json())
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Evaluation":
-        """Read an evaluation that `save` wrote."""
-        return cls.from_dict(read_json(path, "evaluation"))
-
-    def to_markdown(self, path: str | Path | None = None) -> str:
-        """Return the tables in Markdown, and write them if a path is given."""
-        from whence.studies.evaluation.report import format_evaluation_markdown
-
-        return write_if_path(format_evaluation_markdown(self.to_dict()), path)
-
-    def to_latex(self, path: str | Path | None = None) -> str:
-        """Return the tables in LaTeX (needs the package booktabs), and write them if a path is given."""
-        from whence.studies.evaluation.report import format_evaluation_latex
-
-        return write_if_path(format_evaluation_latex(self.to_dict()), path)
-
     def to_csv(
         self, path: str | Path | None = None, *, what: Literal["cells", "pairs"] = "cells"
     ) -> str:
@@ -189,22 +150,25 @@ class Evaluation(Result):
         One row for each method and metric, or, with what="pairs", for each two methods and metric. A text that a
         spreadsheet would take for a formula gets a single quote before it.
         """
-        from whence.studies.evaluation.report import format_cells_csv, format_pairs_csv
+        from whence.studies.evaluation.report import format_csv
 
         if what not in ("cells", "pairs"):
             raise BadParameter(f"what must be 'cells' or 'pairs'. Got {what!r}.")
-        return write_if_path(
-            (format_cells_csv if what == "cells" else format_pairs_csv)(self.to_dict()), path
-        )
+        return write_if_path(format_csv(self.data, what), path)
 
     def plot(self, path: str | Path | None = None) -> str:
         """Return a drawing in SVG, a panel for each metric, and write it if a path is given."""
-        from whence.studies.evaluation.report import render_evaluation_plot
+        from whence.render.charts import draw_dots
+        from whence.render.text import sanitise_html
+        from whence.studies.evaluation.report import build_plot
 
-        return write_if_path(render_evaluation_plot(self.to_dict()), path)
+        plot = build_plot(self.data)
+        return write_if_path(
+            sanitise_html(draw_dots({**plot, "head": [plot["title"]]}, as_file=True)), path
+        )
 
     def __repr__(self) -> str:
-        n = self.payload["examples"]["explained"]
+        n = self.data["examples"]["explained"]
         suffix = "" if self.failure is None else f": {self.failure}"
         return f"<Evaluation of {len(self.methods)} methods by {len(self.metrics)} metrics on {n} examples{suffix}>"
 
@@ -271,57 +235,52 @@ def build_evaluation_data(
 
 def describe_removal_effects(tables: Sequence[Evaluation]) -> str:
     """Describe, by faithfulness metric, the largest change between removals, and the best methods."""
-    ways = [str(table.payload["setting"]["remove"]) for table in tables]
+    ways = {str(table.data["setting"]["remove"]): table.data["cells"] for table in tables}
     if len(tables) < 2:
-        return f"There is only one way to remove tokens here: {ways[0]}."
-    kinds = {row["metric"]: row["kind"] for row in tables[0].payload["metrics"]}
-    lines = [
-        line
-        for metric, kind in kinds.items()
-        if kind == "faithfulness" and (line := _describe_metric_change(tables, ways, metric))
-    ]
+        return f"There is only one way to remove tokens here: {', '.join(ways)}."
+    lines = []
+    for metric in tables[0].data["metrics"]:
+        by_way = {
+            way: {c["method"]: c for c in cells if c["metric"] == metric["metric"] and c["n"]}
+            for way, cells in ways.items()
+        }
+        by_way = {way: by_method for way, by_method in by_way.items() if by_method}
+        shared = [m for m in tables[0].methods if all(m in known for known in by_way.values())]
+        if metric["kind"] == "faithfulness" and len(by_way) > 1 and shared:
+            lines.append(f"By {metric['metric']}, {_describe_moves(by_way, shared)}.")
     return " ".join(lines) or "No metric could be tested under several removals."
 
 
-def _describe_metric_change(tables: Sequence[Evaluation], ways: Sequence[str], metric: str) -> str:
-    cells = {
-        way: {c.method: c for c in table.cells if c.metric == metric and c.value}
-        for way, table in zip(ways, tables, strict=True)
+CellsByMethod = Mapping[str, Mapping[str, Any]]
+
+
+def _describe_moves(by_way: Mapping[str, CellsByMethod], methods: Sequence[str]) -> str:
+    """Describe the method whose figure differs most between removals, and the best methods by removal."""
+    ends = {
+        m: sorted((by_way[way][m]["mean"], way) for way in by_way)[:: len(by_way) - 1]
+        for m in methods
     }
-    cells = {way: by_method for way, by_method in cells.items() if by_method}
-    shared = [m for m in tables[0].methods if all(m in by_method for by_method in cells.values())]
-    if len(cells) < 2 or not shared:
-        return ""
-    moves = {m: [(_get_mean(cells[way][m]), way) for way in cells] for m in shared}
-    name = max(shared, key=lambda m: max(moves[m])[0] - min(moves[m])[0])
-    ends = [way for _, way in (min(moves[name]), max(moves[name]))]
-    figures = [interval_to_dict(cells[way][name].value) or {} for way in ends]
-    digits = choose_decimals(figures)
-    low, high = (
-        f"{format_interval(row, digits)} with {way}" for row, way in zip(figures, ends, strict=True)
-    )
-    text = f"By {metric}, {name} moves most: {low}, {high}"
-    if len(shared) == 1:
-        return f"{text}."
-    return f"{text}; {_describe_leaders(cells)}."
-
-
-def _describe_leaders(cells: Mapping[str, Mapping[str, Cell]]) -> str:
-    """Describe the best methods by removal, or that there are too few examples to tell."""
-    if not any(cell.best for by_method in cells.values() for cell in by_method.values()):
-        return "the examples are too few to say which method is best"
+    name = max(methods, key=lambda m: ends[m][1][0] - ends[m][0][0])
+    figures = {way: by_way[way][name] for _, way in ends[name]}
+    digits = choose_decimals(list(figures.values()))
+    parts = [f"{format_interval(row, digits)} with {way}" for way, row in figures.items()]
+    text = f"{name} moves most: {', '.join(parts)}"
+    if len(methods) == 1:
+        return text
     leaders: dict[tuple[str, ...], list[str]] = {}
-    for way, by_method in cells.items():
-        marked = tuple(m for m, cell in by_method.items() if cell.best)
-        leaders.setdefault(marked, []).append(way)
-    leading = [cell for by_method in cells.values() for cell in by_method.values() if cell.best]
-    beaten = any(cell.beats_random for cell in leading)
-    chance = "" if beaten else "; none of these can be told from random explanations"
+    for way, cells in by_way.items():
+        leaders.setdefault(tuple(m for m in cells if cells[m]["best"]), []).append(way)
+    if not any(leaders):
+        return f"{text}; the examples are too few to say which method is best"
+    best = [c for cells in by_way.values() for c in cells.values() if c["best"]]
+    chance = "; none of these can be told from random explanations"
+    chance = "" if any(cell["beats_random"] for cell in best) else chance
     if len(leaders) == 1:
-        ((best, _),) = leaders.items()
-        return f"{_format_leaders(best)}, whatever the removal{chance}"
-    parts = [f"{_format_leaders(best)} with {' and '.join(ways)}" for best, ways in leaders.items()]
-    return ", ".join(parts) + chance
+        return f"{text}; {_format_leaders(*leaders)}, whatever the removal{chance}"
+    parts = [
+        f"{_format_leaders(names)} with {' and '.join(ways)}" for names, ways in leaders.items()
+    ]
+    return f"{text}; {', '.join(parts)}{chance}"
 
 
 def _format_leaders(best: Sequence[str]) -> str:
@@ -332,11 +291,6 @@ def _format_leaders(best: Sequence[str]) -> str:
     if len(best) > 4:
         return f"{len(best)} methods cannot be told from the best"
     return f"{' and '.join(best)} cannot be told apart as the best"
-
-
-def _get_mean(cell: Cell) -> float:
-    value: Any = cell.value
-    return float(value.mean)
 
 
 StoreRow = Mapping[str, Any]  # row of a table of the store, by column name
@@ -380,16 +334,16 @@ def record_stored_rows(
     measures = {measure.name: measure for measure in notes.measures}
     explained = {row["method"] for row in rows}
     for row in tests:
-        if row["method"] in explained and row["metric"] in measures:
-            notes.record_result(
-                number, row["method"], measures[row["metric"]], _parse_metric_result(row)
-            )
+        measure = measures.get(row["metric"])
+        if row["method"] in explained and measure is not None:
+            notes.record_result(number, row["method"], measure, _parse_metric_result(row))
     if rows and agreement is not None:
         agreement.add(number, _build_stored_trial(rows, setting))
 
 
 def _parse_metric_result(row: StoreRow) -> MetricResult:
-    names, parts, draws = row["part_names"] or (), row["parts"], row["null_parts"]
+    names, parts, flat = row["part_names"] or (), row["parts"], row["null_parts"]
+    size = len(names)
     return MetricResult(
         row["value"],
         row["null"],
@@ -397,12 +351,10 @@ def _parse_metric_result(row: StoreRow) -> MetricResult:
         row["error"],
         tuple(names),
         None if parts is None else tuple(parts),
-        None if draws is None else _split_draws(draws, len(names)),
+        None
+        if flat is None
+        else tuple(tuple(flat[at : at + size]) for at in range(0, len(flat), size)),
     )
-
-
-def _split_draws(flat: Sequence[float | None], size: int) -> tuple[tuple[float | None, ...], ...]:
-    return tuple(tuple(flat[at : at + size]) for at in range(0, len(flat), size))
 
 
 def find_stored_units(words: Sequence[int | None], unit: str) -> tuple[tuple[int, ...], ...]:
@@ -481,3 +433,40 @@ class _MissingModel:
     """Placeholder for the model of stored explanations, which metrics of agreement do not query."""
 
     stages: tuple[str, ...] = ()
+
+
+_MAX_REASONS = 3  # reasons in the sentence; the notes below the table have all
+
+
+def describe_failure(data: Mapping[str, Any]) -> str | None:
+    """Return why nothing at all was tested; None if there is any result."""
+    if any(row["n"] for what in ("cells", "agreement") for row in data[what]):
+        return None
+    reasons = sorted(_list_failures(data), key=lambda reason: -reason[0])
+    texts = [text for _, text in reasons[:_MAX_REASONS]]
+    if more := len(reasons) - len(texts):
+        texts.append(f"{more} more reason{'' if more == 1 else 's'}")
+    why = "; ".join(text.removesuffix(".") for text in texts)
+    return f"Nothing was tested: {why or 'agreement is that of two methods, and there is one'}."
+
+
+def _list_failures(data: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """Yield the counts and descriptions of refused examples, failed methods and failed metrics."""
+    total = data["examples"]["given"]
+    for row in data["examples"]["why_not"]:
+        yield row["count"], f"no method could take {row['count']} of {total}: {row['why']}"
+    methods: dict[tuple[str, int], list[str]] = {}
+    for entry in data["methods"]:
+        for row in entry["why_not"]:
+            methods.setdefault((row["why"], row["count"]), []).append(entry["method"])
+    for (why, count), names in methods.items():
+        yield count, f"{', '.join(names)} failed for {count} of {total}: {why}"
+    metrics: dict[tuple[str, int], list[str]] = {}
+    tested = [(cell["metric"], cell["why_not"]) for cell in data["cells"]]
+    tested += [(row["measure"], row.get("why_not", ())) for row in data["agreement"]]
+    for metric, why_not in tested:
+        for row in why_not:
+            metrics.setdefault((row["why"], row["count"]), []).append(metric)
+    for (why, count), names in metrics.items():
+        tests = ", ".join(dict.fromkeys(names))
+        yield count, f"{tests} could not be measured on {count} of {total}: {why}"

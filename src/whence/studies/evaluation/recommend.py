@@ -15,15 +15,13 @@
 With too few examples for any candidate, the recommendation says how many are needed.
 """
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from whence.core.errors import BadParameter, CannotRead, InputError, WhenceError
-from whence.core.files import read_json, write_text
+from whence.core.errors import BadParameter, InputError, WhenceError
 from whence.core.progress import Progress
+from whence.core.result import RESULT_VERSION, Result
 from whence.data.dataset import read_dataset, shuffle_indices
 from whence.data.example import Example
 from whence.explain.explainer import Explainer, load
@@ -31,15 +29,13 @@ from whence.explain.inputs import encode_inputs
 from whence.explain.request import MethodRequest, resolve_methods
 from whence.methods import method as method_registry
 from whence.metrics import metric as metric_registry
-from whence.render.document import RESULT_VERSION
 from whence.studies.evaluation.evaluate import RANKINGS, evaluate
-from whence.studies.evaluation.evaluation import Evaluation
+from whence.studies.evaluation.evaluation import Evaluation, describe_failure
 from whence.studies.evaluation.measure import MethodTimes, time_methods
-from whence.studies.evaluation.report import describe_failure, describe_too_few
-from whence.studies.evaluation.statistics import LEVEL
+from whence.studies.evaluation.statistics import LEVEL, describe_too_few
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from whence.render.document import Document
 
 BUDGET = 20_000  # forward passes
 TIMING_NOTE = (
@@ -71,11 +67,7 @@ class RecommendationPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain data."""
-        return {
-            **asdict(self),
-            "left_out": dict(self.left_out),
-            "seconds": dict(self.seconds),
-        }
+        return asdict(self)
 
     def __str__(self) -> str:
         methods = "1 method" if len(self.methods) == 1 else f"{len(self.methods)} methods"
@@ -83,18 +75,13 @@ class RecommendationPlan:
             f"{methods} on {len(self.examples)} of {self.given} examples by "
             f"{', '.join(self.metrics)}: at most {self.calls:,} model calls, of a budget of {self.budget:,}."
         )
-        if self.left_out:
-            left_out = ", ".join(
-                f"{name} ({calls:,}{self._format_seconds(name)})"
-                for name, calls in self.left_out.items()
-            )
-            text += f" Left out, for what they would take per example: {left_out}."
-        if self.seconds:
-            text += f" {TIMING_NOTE}"
-        return text
-
-    def _format_seconds(self, name: str) -> str:
-        return f" calls, {self.seconds[name]:.2g} s" if name in self.seconds else ""
+        left_out = [
+            f"{name} ({calls:,}{f' calls, {self.seconds[name]:.2g} s' if name in self.seconds else ''})"
+            for name, calls in self.left_out.items()
+        ]
+        if left_out:
+            text += f" Left out, for what they would take per example: {', '.join(left_out)}."
+        return f"{text} {TIMING_NOTE}" if self.seconds else text
 
 
 def plan_recommendation(
@@ -143,9 +130,8 @@ def plan_recommendation(
     chosen = drawn[:count]
     calls = times.calls + _count_calls(affordable, chosen)
     metrics: tuple[str, ...] = FIXED_METRICS
-    repeat_calls = _count_repeat_calls(affordable, chosen)
-    if repeat_calls is not None and calls + repeat_calls <= budget:
-        metrics, calls = (*FIXED_METRICS, OPTIONAL_METRIC), calls + repeat_calls
+    if (all_calls := calls + _count_repeat_calls(affordable, chosen)) <= budget:
+        metrics, calls = (*FIXED_METRICS, OPTIONAL_METRIC), all_calls
     names = {request.name for request in affordable}
     return RecommendationPlan(
         tuple(request.name for request in requests if request.name in names),
@@ -208,95 +194,55 @@ def _count_calls(requests: Sequence[MethodRequest], chosen: Sequence[tuple[int, 
 
 def _count_repeat_calls(
     requests: Sequence[MethodRequest], chosen: Sequence[tuple[int, int]]
-) -> int | None:
+) -> int:
     """Return the forward passes of repeating explanations as often as `sensitivity` does."""
-    if OPTIONAL_METRIC not in metric_registry.names():
-        return None
     entry = metric_registry.get(OPTIONAL_METRIC)
-    times = int(
-        entry.facts["again"](
-            0, {name: parameter.default for name, parameter in entry.parameters.items()}
-        )
-    )
+    defaults = {name: parameter.default for name, parameter in entry.parameters.items()}
     calls = sum(len(requests) + sum(r.extra_forwards(t) for r in requests) for _, t in chosen)
-    return times * calls
+    return int(entry.facts["again"](0, defaults)) * calls
 
 
 _MAX_NAMED_METHODS = 3  # methods named in a sentence
 _AS_QUICK = 1.25  # times the quickest; two runs of one method differ by as much
 
 
-@dataclass(frozen=True, eq=False)
-class Recommendation:
+class Recommendation(Result):
     """The recommended method, with a sentence that gives the reason, the plan and the evaluation."""
 
-    payload: Mapping[str, Any]
+    kind: ClassVar[str] = "recommendation"
 
     @property
     def sentence(self) -> str:
         """The recommendation and its reason, in one sentence."""
-        return str(self.payload["sentence"])
+        return str(self.data["sentence"])
 
     @property
     def method(self) -> str | None:
         """The method to use; None where none beats random explanations."""
-        name: str | None = self.payload["method"]
+        name: str | None = self.data["method"]
         return name
 
     @property
     def evaluation(self) -> Evaluation:
         """The evaluation that the recommendation is based on."""
-        return Evaluation(self.payload["evaluation"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the documented JSON object."""
-        return dict(self.payload)
-
-    def save(self, path: str | Path) -> Path:
-        """Write the recommendation as JSON."""
-        return write_text(path, json.dumps(self.payload, ensure_ascii=False, indent=1) + "\n")
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Recommendation":
-        """Read a recommendation that `save` wrote."""
-        payload = read_json(path, "recommendation")
-        if not isinstance(payload, dict) or payload.get("kind") != "recommendation":
-            raise CannotRead(
-                f"{str(path)!r} is not a recommendation. Give a file that save() wrote."
-            )
-        Evaluation.from_dict(payload.get("evaluation"))
-        recommendation = cls(payload)
-        try:
-            _ = recommendation.sentence, recommendation.method, recommendation.plan
-        except (KeyError, TypeError) as error:
-            raise CannotRead(
-                f"{str(path)!r} is not a recommendation ({type(error).__name__} {error}). Give one that save() wrote."
-            ) from None
-        return recommendation
+        return Evaluation(self.data["evaluation"])
 
     @property
     def plan(self) -> RecommendationPlan:
         """The plan: tested methods, metrics and examples, and the methods left out."""
-        fields = dict(self.payload["plan"])
+        fields = dict(self.data["plan"])
         for name in ("methods", "metrics", "examples"):
             fields[name] = tuple(fields[name])
         return RecommendationPlan(**fields)
 
-    def __str__(self) -> str:
-        return f"{self.sentence}\n{self.plan}\n\n{self.evaluation}"
+    def document(self) -> "Document":
+        """Return the blocks that every surface shows."""
+        from whence.studies.evaluation.report import build_document
+
+        return build_document(self.data["evaluation"], answer=self.sentence, plan=str(self.plan))
 
     def __repr__(self) -> str:
         return f"<Recommendation {self.method}: {self.sentence}>"
-
-    def __rich__(self) -> "RenderableType":
-        from whence.studies.evaluation.report import render_recommendation
-
-        return render_recommendation(self.sentence, self.payload["evaluation"], str(self.plan))
-
-    def _repr_html_(self) -> str:
-        from whence.studies.evaluation.report import render_evaluation_fragment
-
-        return render_evaluation_fragment(self.payload["evaluation"], self.sentence, str(self.plan))
 
 
 def recommend(
@@ -331,8 +277,11 @@ def recommend(
         dataset.select(plan.examples, seed),
         list(plan.methods),
         list(plan.metrics),
+        # Parameters of methods that are left out would be refused.
         params={
-            name: value for name, value in (params or {}).items() if _is_used_parameter(name, plan)
+            name: value
+            for name, value in (params or {}).items()
+            if name.partition(".")[0] not in plan.left_out
         },
         seed=seed,
         progress=progress,
@@ -348,11 +297,6 @@ def recommend(
     )
 
 
-def _is_used_parameter(name: str, plan: RecommendationPlan) -> bool:
-    """Return whether a parameter belongs to a planned method; those of left-out methods are dropped."""
-    return name.partition(".")[0] not in plan.left_out
-
-
 def apply_rule(
     table: Evaluation, left_out: Collection[str] = (), seconds: Mapping[str, float] | None = None
 ) -> dict[str, Any]:
@@ -360,7 +304,7 @@ def apply_rule(
 
     `seconds` is the time of each method alone on one example.
     """
-    n = table.payload["examples"]["explained"]
+    n = table.data["examples"]["explained"]
     candidates = [
         name
         for name in table.methods
@@ -370,28 +314,22 @@ def apply_rule(
         sentence = _describe_no_candidate(table, n) + _describe_untested(left_out)
         return {"method": None, "best": None, "equals": [], "sentence": sentence}
     effects = {name: _compute_mean_effect(table, name) for name in candidates}
-    standing = [
-        name for name in candidates if not _is_outdone(table, name, candidates)
-    ] or candidates
+    standing = [n for n in candidates if not _is_outdone(table, n, candidates)] or candidates
     best = max(standing, key=lambda name: effects[name])
-    equals = [
-        name for name in standing if name == best or not _find_losing_metrics(table, name, best)
-    ]
-    calls = {name: _compute_mean_calls(table, name) for name in equals}
-    timed = seconds is not None and all(name in seconds for name in equals)
-    costs = {name: seconds[name] for name in equals} if seconds is not None and timed else calls
-    quick = [
-        name for name in equals if costs[name] <= min(costs.values()) * (_AS_QUICK if timed else 1)
-    ]
-    chosen = max(quick, key=lambda name: effects[name])
+    equals = [n for n in standing if n == best or not _find_losing_metrics(table, n, best)]
+    timed = seconds is not None and seconds.keys() >= set(equals)
+    costs = {
+        name: seconds[name] if seconds is not None and timed else _compute_mean_calls(table, name)
+        for name in equals
+    }
+    most = min(costs.values()) * (_AS_QUICK if timed else 1)
+    chosen = max((n for n in equals if costs[n] <= most), key=lambda name: effects[name])
+    sentence = _describe_choice(table, chosen, best, candidates, costs, n, timed=timed)
     return {
         "method": chosen,
         "best": best,
         "equals": equals,
-        "sentence": _describe_choice(
-            table, chosen, best, candidates, calls, n, costs if timed else None
-        )
-        + _describe_untested(left_out),
+        "sentence": sentence + _describe_untested(left_out),
     }
 
 
@@ -435,48 +373,44 @@ def _describe_choice(
     chosen: str,
     best: str,
     candidates: Sequence[str],
-    calls: Mapping[str, float],
+    costs: Mapping[str, float],  # of the methods that cannot be told from the best
     n: int,
-    seconds: Mapping[str, float] | None,
+    *,
+    timed: bool,
 ) -> str:
     figures = []
     for metric in DECIDING_METRICS:
         cell = table.cell(chosen, metric)
-        assert (
-            cell.value is not None and cell.null is not None
-        )  # true of every method that beats random explanations
+        assert cell.value and cell.null, "true of every method that beats random explanations"
         figures.append(f"{metric} {cell.value.mean:.2f} against {cell.null.mean:.2f}")
     text = f"Use {chosen}: on {n} examples it beats random explanations ({', '.join(figures)})"
-    others, though = (
-        [name for name in calls if name != chosen],
-        _describe_better_methods(table, chosen),
-    )
+    others = [name for name in costs if name != chosen]
     if len(table.methods) == 1:
         return f"{text}; no other method was tested."
     if len(candidates) == 1:
-        return f"{text}, as no other of the {len(table.methods)} methods does in both{though}."
-    if not others:
+        text += f", as no other of the {len(table.methods)} methods does in both"
+    elif not others:
         worse = len(candidates) - 1
         whom = "the other method that does" if worse == 1 else f"each of the other {worse} that do"
-        return f"{text} and is better than {whom} by {' or '.join(DECIDING_METRICS)}{though}."
-    if chosen == best:
+        text += f" and is better than {whom} by {' or '.join(DECIDING_METRICS)}"
+    elif chosen == best:
         whom = f"{len(others)} others" if len(others) > _MAX_NAMED_METHODS else " and ".join(others)
-        return (
-            f"{text}, has the largest mean effect, cannot be told to be better than {whom}, and takes no more model "
-            f"calls than they do, {_format_cost(table, chosen)}{though}."
-            if seconds is None
-            else f"{text}, has the largest mean effect, cannot be told to be better than {whom}, and is as quick as "
-            f"any of them, {seconds[chosen]:.2g} s per example{though}."
+        cost = (
+            f"is as quick as any of them, {costs[chosen]:.2g} s per example"
+            if timed
+            else f"takes no more model calls than they do, {_format_cost(table, chosen)}"
         )
-    if seconds is not None:
-        return (
-            f"{text}, cannot be told from the best, {best}, and is quicker, {seconds[chosen]:.2g} s per example instead "
-            f"of {seconds[best]:.2g} s{though}."
+        text += (
+            f", has the largest mean effect, cannot be told to be better than {whom}, and {cost}"
         )
-    return (
-        f"{text}, cannot be told from the best, {best}, and takes fewer model calls, {_format_cost(table, chosen)} instead "
-        f"of {_format_cost(table, best)}{though}."
-    )
+    else:
+        cost = (
+            f"is quicker, {costs[chosen]:.2g} s per example instead of {costs[best]:.2g} s"
+            if timed
+            else f"takes fewer model calls, {_format_cost(table, chosen)} instead of {_format_cost(table, best)}"
+        )
+        text += f", cannot be told from the best, {best}, and {cost}"
+    return f"{text}{_describe_better_methods(table, chosen)}."
 
 
 def _describe_better_methods(table: Evaluation, chosen: str) -> str:
@@ -486,12 +420,9 @@ def _describe_better_methods(table: Evaluation, chosen: str) -> str:
         for name in table.methods
         if name != chosen and (metrics := _find_losing_metrics(table, chosen, name))
     ]
-    more = (
-        f", and {len(better) - _MAX_NAMED_METHODS} more are"
-        if len(better) > _MAX_NAMED_METHODS
-        else ""
-    )
-    return f"; but {', '.join(better[:_MAX_NAMED_METHODS])}{more}" if better else ""
+    more = len(better) - _MAX_NAMED_METHODS
+    named = ", ".join([*better[:_MAX_NAMED_METHODS], *([f"and {more} more are"] * (more > 0))])
+    return f"; but {named}" if better else ""
 
 
 def _format_cost(table: Evaluation, method: str) -> str:
@@ -506,9 +437,9 @@ def _describe_no_candidate(table: Evaluation, n: int) -> str:
     ]
     both = " and ".join(DECIDING_METRICS)
     if not tested:
-        only = [cell for cell in table.payload["cells"] if cell["metric"] in DECIDING_METRICS]
+        only = [cell for cell in table.data["cells"] if cell["metric"] in DECIDING_METRICS]
         why = (
-            describe_failure({**table.payload, "cells": only, "agreement": []})
+            describe_failure({**table.data, "cells": only, "agreement": []})
             or "The table says why."
         )
         return f"No method could be tested by both {both} on these {n} examples. {why}"
@@ -519,7 +450,7 @@ def _describe_no_candidate(table: Evaluation, n: int) -> str:
             for m in DECIDING_METRICS
             if (value := table.cell(name, m).value)
         )
-        facts = [row for row in table.payload["metrics"] if row["metric"] in DECIDING_METRICS]
+        facts = [row for row in table.data["metrics"] if row["metric"] in DECIDING_METRICS]
         few = describe_too_few(most, len(tested), max(row["needed"] for row in facts))
         return f"No method can be recommended: {few} Give more examples, or compare fewer methods."
     count = len(table.methods)

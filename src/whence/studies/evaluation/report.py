@@ -1,134 +1,164 @@
-"""Report of an evaluation: methods by metrics as text, terminal, Markdown, LaTeX, CSV, HTML and SVG.
+"""Documents of evaluations and recommendations: methods by metrics, differences, costs and notes; CSV.
 
-Never a mean without its interval or n. A method is marked as best if no other is better by more than
+Never a mean without its interval or n. A method is marked as best (*) if no other is better by more than
 chance, and as chance (°) if it cannot be told from random explanations: paired sign-flip tests, corrected
 by Holm's procedure for all comparisons of a metric, at 5%. Where too few examples were tested for any
 difference to show, the notes say so and give the number needed.
 """
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from html import escape
+from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
-from itertools import pairwise
 from math import floor, log10
 from statistics import mode
-from textwrap import wrap
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from whence.render.blocks import build_provenance
+from whence.render.document import (
+    TOO_FEW,
+    Block,
+    Cell,
+    Details,
+    Document,
+    JsonObject,
+    Paragraph,
+    Plot,
+    Section,
+    Table,
+    choose_decimals,
+    format_interval,
+)
+from whence.render.text import escape_formula, format_dataset
+from whence.studies.evaluation.evaluation import describe_failure
+from whence.studies.evaluation.statistics import describe_too_few
 
-from whence.render.colour import POSITIVE
-from whence.render.document import TOO_FEW, choose_decimals, format_interval
-from whence.render.former import render_notebook_cell as notebook
-from whence.render.former import render_page, render_provenance
-from whence.render.former_charts import AxisScale, compute_axis_bounds, compute_ticks
-from whence.render.latex import escape_latex as latex_escaped
-from whence.render.latex import format_latex_table as latex_table
-from whence.render.markdown import escape_markdown, format_markdown_table
-from whence.render.terminal import TerminalWriter
-from whence.render.text import escape_formula, format_dataset, sanitise_text
-
+PAGE_TITLE = "whence: methods held against each other"
 ARROWS = {"higher": "↑", "lower": "↓"}
 NOT_TESTED = "not tested"
 CHANCE_ROW = "chance"  # not "random", which is also the name of a method
-
+BEST_MARK, CHANCE_MARK = "*", "°"
 TABLE_LEGEND = (
     "Mean over the examples [95% bootstrap interval]. ↑ more is better, ↓ less is better. Chance: what random "
     "explanations of the same examples get.",
     "{best}: no other method is better by more than chance. {chance}: cannot be told from random explanations, or is "
     "worse. Paired sign-flip tests, corrected by Holm's procedure for all comparisons of a metric, at 5%.",
 )
+MAX_PAIRED_METHODS = 6  # more methods have too many pairs to read
+PAIRS_LEGEND = (
+    "By how much the first method is better than the second, example by example [95% bootstrap interval], and p of "
+    "that difference, corrected with all comparisons of the metric."
+)
+COST_HEADS = ("method", "seconds per example", "forwards", "backwards", "explained")
+COST_LEGEND = (
+    "Costs are means over the explained examples [95% bootstrap interval]; one number alone: the same for each. "
+    "Seconds are timed batch by batch: of fewer than 5 batches no interval is known."
+)
+_PLOT_LEGEND = (
+    "Dot: mean; line: 95% bootstrap interval. Dashed, with its interval as a band: random explanations of the same "
+    "examples.",
+    "Filled: no other method is better by more than chance. Grey: cannot be told from random explanations, or is "
+    "worse.",
+)
 
 
-@dataclass(frozen=True)
-class MetricCell:
-    """The text of one cell, and its marks."""
-
-    own: str
-    best: bool = False
-    chance: bool = False  # not significantly better than random explanations
-    null: str = ""  # result of random explanations, if it differs by method
-
-    @property
-    def text(self) -> str:
-        """The method's value, and the random explanations' if it differs by method."""
-        return f"{self.own}, {self.null}" if self.null else self.own
-
-
-@dataclass(frozen=True)
-class MetricTable:
-    """A table of methods by some metrics of one kind, with random explanations in the last row."""
-
-    kind: str
-    metrics: tuple[str, ...]
-    arrows: tuple[str, ...]
-    counts: tuple[str, ...]  # number of examples of most methods; the others state their own
-    rows: tuple[tuple[str, tuple[MetricCell, ...]], ...]
-
-
-def build_metric_tables(payload: Mapping[str, Any], across: int) -> Iterator[MetricTable]:
-    """Split the results of an evaluation into tables of at most `across` metrics."""
-    for metrics in group_metrics(payload, across):
-        yield _build_metric_table(payload, metrics[0]["kind"], metrics)
-
-
-def group_metrics(payload: Mapping[str, Any], across: int) -> Iterator[list[Mapping[str, Any]]]:
-    """Yield groups of metrics of one kind, at most `across` each."""
-    kinds = dict.fromkeys(metric["kind"] for metric in payload["metrics"])
-    for kind in kinds:
-        own = [metric for metric in payload["metrics"] if metric["kind"] == kind]
-        pieces = -(-len(own) // max(across, 1))
-        ends = [
-            -(-len(own) * piece // pieces) for piece in range(pieces + 1)
-        ]  # groups of nearly equal size
-        for start, end in pairwise(ends):
-            yield own[start:end]
-
-
-def _build_metric_table(
-    payload: Mapping[str, Any], kind: str, metrics: Sequence[Mapping[str, Any]]
-) -> MetricTable:
-    columns = [_build_metric_column(payload, metric) for metric in metrics]
-    names = [row["method"] for row in payload["methods"]]
-    return MetricTable(
-        kind,
-        tuple(metric["metric"] for metric in metrics),
-        tuple(ARROWS[metric["direction"]] for metric in metrics),
-        tuple(count for count, _ in columns),
-        tuple(
-            (name, tuple(cells[place] for _, cells in columns))
-            for place, name in enumerate([*names, CHANCE_ROW])
-        ),
+def build_document(*evaluations: JsonObject, answer: str = "", plan: str = "") -> Document:
+    """Return the document of one evaluation, or of several, below the recommendation that they led to."""
+    above = [Paragraph(answer, "strong"), Paragraph(plan, "dim")]
+    return Document(
+        PAGE_TITLE,
+        [
+            *([Section("", above)] if answer else []),
+            *(
+                Section(describe_evaluation(data), [*build_blocks(data), build_provenance(data)])
+                for data in evaluations
+            ),
+        ],
     )
 
 
-def _build_metric_column(
-    payload: Mapping[str, Any], metric: Mapping[str, Any]
-) -> tuple[str, list[MetricCell]]:
-    own = [cell for cell in payload["cells"] if cell["metric"] == metric["metric"]]
-    tested = [cell for cell in own if cell["n"]]
-    digits = choose_decimals([*tested, *([metric["null"]] if metric["null"] else [])])
-    usual = mode(cell["n"] for cell in tested) if tested else 0
-    cells = []
-    for cell in own:
-        if not cell["n"]:
-            cells.append(MetricCell(NOT_TESTED))
-            continue
-        chance = ""
-        if metric["null"] is None and cell["null"]:
-            chance = f"{CHANCE_ROW} {format_interval(cell['null'], digits, cell['n'])}"
-        marked = cell["beats_random"] is False and cell.get("enough", True)
-        cells.append(MetricCell(format_interval(cell, digits, usual), cell["best"], marked, chance))
+def build_blocks(data: JsonObject) -> list[Block]:
+    """Return the plot, the tables and the notes of an evaluation, to stand below a heading."""
+    pairs = list(_build_pair_tables(data))
+    legend = [line.format(best=BEST_MARK, chance=CHANCE_MARK) for line in TABLE_LEGEND]
+    legend += [*([PAIRS_LEGEND] if pairs else []), COST_LEGEND]
+    legend += [f"Agreement by {line}." for line in list_method_agreement(data)]
+    return [
+        *(Paragraph(line, "dim") for line in list_data_lines(data)),
+        Details("", [Plot(build_plot(data))]),
+        *build_metric_tables(data),
+        *pairs,
+        Table(COST_HEADS, build_cost_rows(data)),
+        *(Paragraph(line, "dim") for line in legend),
+        *(Paragraph(line, "warning") for line in list_evaluation_notes(data)),
+        *(
+            Paragraph(line, "dim")
+            for line in [*_list_pairs_hint(data), *list_evaluation_cost(data)]
+        ),
+    ]
+
+
+def describe_evaluation(data: JsonObject) -> str:
+    """Describe the evaluated model, examples and setting."""
+    setting, examples = data["setting"], data["examples"]
+    count = len(data["methods"])
+    methods = "1 method" if count == 1 else f"{count} methods"
+    # The removal is unknown if no example could be explained.
+    how = f"removed by {setting['remove']}, {setting['unit']} by {setting['unit']}, "
+    removed = how if setting["remove"] else ""
+    return (
+        f"{' '.join(data['model']['name'].split())}: {methods} on {examples['explained']} of {examples['given']} "
+        f"examples, {removed}{setting['rankings']} random explanations each, seed {setting['seed']}"
+    )
+
+
+def list_data_lines(data: JsonObject) -> list[str]:
+    """Return the line on the data set and its sample; empty for files of older versions."""
+    text = format_dataset(data.get("data"))
+    return [f"{text}."] if text else []
+
+
+def build_metric_tables(data: JsonObject) -> Iterator[Table]:
+    """Yield a table of methods by metrics for each kind of metric, with random explanations in the last row."""
+    names = [*(row["method"] for row in data["methods"]), Cell(CHANCE_ROW, "dim")]
+    for kind in dict.fromkeys(metric["kind"] for metric in data["metrics"]):
+        metrics = [metric for metric in data["metrics"] if metric["kind"] == kind]
+        columns = [_build_metric_column(data, metric) for metric in metrics]
+        heads = (kind, *(head for head, _ in columns))
+        rows = list(zip(names, *(cells for _, cells in columns), strict=True))
+        yield Table(heads, rows, wide="split", ruled=1)
+
+
+def _build_metric_column(data: JsonObject, metric: JsonObject) -> tuple[Cell, list[Cell]]:
+    own = [cell for cell in data["cells"] if cell["metric"] == metric["metric"]]
     null = metric["null"]
+    tested = [cell for cell in own if cell["n"]]
+    digits = choose_decimals([*tested, *([null] if null else [])])
+    usual = mode(cell["n"] for cell in tested) if tested else 0
     last = format_interval(null, digits, usual) if null else "see each" if tested else NOT_TESTED
-    return format_sample_size(own), [*cells, MetricCell(last)]
+    cells = [_build_metric_cell(cell, digits, usual, alone=null is None) for cell in own]
+    head = Cell(f"{metric['metric']} {ARROWS[metric['direction']]}", note=_format_sample_size(own))
+    return head, [*cells, Cell(last, "dim")]
 
 
-def format_sample_size(rows: Sequence[Mapping[str, Any]]) -> str:
+def _build_metric_cell(cell: JsonObject, digits: int | None, usual: int, *, alone: bool) -> Cell:
+    """Return a method's figure with its marks; `alone`: with the random explanations' beside it."""
+    if not cell["n"]:
+        return Cell(NOT_TESTED)
+    chance = _is_chance(cell)
+    marks = [BEST_MARK] * cell["best"] + [CHANCE_MARK] * chance
+    text = " ".join([format_interval(cell, digits, usual), *marks])
+    note = ""
+    if alone and cell["null"]:
+        note = f"({CHANCE_ROW} {format_interval(cell['null'], digits, cell['n'])})"
+    return Cell(text, "strong" if cell["best"] else "dim" if chance else "", note)
+
+
+def _is_chance(cell: JsonObject) -> bool:
+    """Return whether a method cannot be told from random explanations, though there are enough examples."""
+    return cell["beats_random"] is False and cell.get("enough", True)
+
+
+def _format_sample_size(rows: Sequence[JsonObject]) -> str:
     """Return the number of examples of most rows, and whether it is too small."""
     counts = [row["n"] for row in rows if row["n"]]
     if not counts:
@@ -138,482 +168,33 @@ def format_sample_size(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"n={usual}: {TOO_FEW}" if few else f"n={usual}"
 
 
-COST_HEADS = ("method", "seconds per example", "forwards", "backwards", "explained")
-COST_LEGEND = (
-    "Costs are means over the explained examples [95% bootstrap interval]; one number alone: the same for each. "
-    "Seconds are timed batch by batch: of fewer than 5 batches no interval is known."
-)
-
-
-def build_cost_rows(payload: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]:
-    """Return the cost of each method: name, seconds, passes per example, and explained examples."""
-    rows = []
-    for entry in payload["methods"]:
-        explained = f"{entry['explained']} of {payload['examples']['given']}"
-        passes = [
-            _format_passes(entry[what], entry["explained"]) if entry[what] else "-"
-            for what in ("forward", "backward")
-        ]
-        seconds = _format_seconds(entry["seconds"]) if entry["seconds"] else "-"
-        rows.append((entry["method"], seconds, *passes, explained))
-    return rows
-
-
-def _format_seconds(interval: Mapping[str, Any]) -> str:
-    mean, n = interval["mean"], interval["n"]
-    digits = 1 - floor(log10(mean)) if 0 < mean < 10 else 0
-    return f"{format_interval(interval, digits, n)} ({n} {'batch' if n == 1 else 'batches'})"
-
-
-def _format_passes(cost: Mapping[str, Any], explained: int) -> str:
-    if cost.get("least", cost["low"]) == cost.get("most", cost["high"]) and cost["mean"] % 1 == 0:
-        return f"{cost['mean']:.0f}"
-    if cost["low"] is None and "least" in cost:
-        return f"{cost['mean']:.4g} (from {cost['least']:.0f} to {cost['most']:.0f})"
-    return format_interval(cost, choose_decimals([cost]), explained)
-
-
-def list_evaluation_notes(payload: Mapping[str, Any]) -> list[str]:
-    """Return notes on the sample, and on failed methods and metrics with reasons."""
-    reached = [entry["metric"] for entry in payload["metrics"] if entry.get("aim") == "reach"]
-    lines = [f"{name}: what random explanations get is the aim here." for name in reached]
-    lines = (
-        [f"{NOTHING_TESTED}."] if describe_failure(payload) else lines + list_sample_notes(payload)
-    )
-    lines += [
-        f"{_format_example_count(row, 'example')} could not be taken by any method: {row['why']}"
-        for row in payload["examples"]["why_not"]
-    ]
-    total = payload["examples"]["given"]
-    for entry in payload["methods"]:
-        for row in entry["why_not"]:
-            what = (
-                "every example" if row["count"] == total else _format_example_count(row, "example")
-            )
-            lines.append(f"{entry['method']} failed for {what}: {row['why']}")
-    untested: dict[tuple[str, int, str], list[str]] = {}
-    for cell in payload["cells"]:
-        for row in cell["why_not"]:
-            key = (cell["metric"], row["count"], row["why"])
-            untested.setdefault(key, []).append(cell["method"])
-    everyone = [entry["method"] for entry in payload["methods"] if entry["explained"]]
-    together: dict[tuple[int, str, tuple[str, ...]], list[str]] = {}
-    for (metric, count, why), methods in untested.items():
-        together.setdefault((count, why, tuple(methods)), []).append(metric)
-    for (count, why, who), metrics in together.items():
-        whom = "" if list(who) == everyone else f" of {', '.join(who)}"
-        examples = "1 example" if count == 1 else f"{count} examples"
-        lines.append(f"{', '.join(metrics)}{whom} could not be tested on {examples}: {why}")
-    return [sanitise_text(line) for line in lines]
-
-
-def list_sample_notes(payload: Mapping[str, Any]) -> list[str]:
-    """Return notes that concern every figure: too few, duplicate or truncated examples."""
-    return [
-        *list_power_notes(payload),
-        *_describe_copies(payload),
-        *_describe_truncation(payload),
-        *_list_input_warnings(payload),
-    ]
-
-
-def _describe_copies(payload: Mapping[str, Any]) -> list[str]:
-    total = payload["examples"]["given"]
-    different = payload["examples"].get("different", total)
-    if different >= total:
-        return []
-    return [
-        f"Only {different} of the {total} examples {'is' if different == 1 else 'are'} different; intervals and "
-        "tests take each for an observation of its own, so they promise too much."
-    ]
-
-
-def _list_input_warnings(payload: Mapping[str, Any]) -> list[str]:
-    """Return the warnings about the inputs, such as that they are no pairs."""
-    of = payload["examples"]["explained"]
-    warnings = payload["examples"].get("warnings", ())
-    return [f"{row['count']} of {of} examples: {sanitise_text(row['message'])}" for row in warnings]
-
-
-def _describe_truncation(payload: Mapping[str, Any]) -> list[str]:
-    count, of = payload["examples"].get("cut", 0), payload["examples"]["explained"]
-    if not count:
-        return []
-    verb = "was" if count == 1 else "were"
-    text = f"{count} of {of} examples {verb} longer than the model takes and {verb} cut"
-    marked = any(metric["kind"] == "plausibility" for metric in payload["metrics"])
-    return [f"{text}, with what people marked beyond." if marked else f"{text}."]
-
-
-def _format_example_count(row: Mapping[str, Any], what: str) -> str:
-    count = row["count"]
-    named = ", ".join(str(number) for number in row["examples"])
-    more = ", ..." if count > len(row["examples"]) else ""
-    return f"{count} {what}{'' if count == 1 else 's'} (number {named}{more})"
-
-
-def describe_evaluation(payload: Mapping[str, Any]) -> str:
-    """Describe the evaluated model, examples and setting."""
-    setting, examples = payload["setting"], payload["examples"]
-    count = len(payload["methods"])
-    methods = "1 method" if count == 1 else f"{count} methods"
-    # The removal is unknown if no example could be explained.
-    how = f"removed by {setting['remove']}, {setting['unit']} by {setting['unit']}, "
-    removed = how if setting["remove"] else ""
-    return (
-        f"{' '.join(sanitise_text(payload['model']['name']).split())}: {methods} on {examples['explained']} of "
-        f"{examples['given']} examples, {removed}{setting['rankings']} random explanations each, "
-        f"seed {setting['seed']}"
-    )
-
-
-def list_data_lines(payload: Mapping[str, Any]) -> list[str]:
-    """Return the line on the data set and its sample; empty for files of older versions."""
-    text = format_dataset(payload.get("data"))
-    return [f"{text}."] if text else []
-
-
-def list_evaluation_cost(payload: Mapping[str, Any]) -> list[str]:
-    """Return the line on the cost of the evaluation, if known."""
-    calls, seconds = payload["calls"], payload["seconds"]
-    costs = [] if seconds is None else [f"{seconds:,.1f} s"]
-    if calls is not None:
-        costs.insert(
-            0,
-            f"{calls['forward']:,} forward and {calls['backward']:,} backward passes of the model in all",
-        )
-    return [", ".join(costs) + "."] if costs else []
-
-
-def list_method_agreement(payload: Mapping[str, Any]) -> list[str]:
-    """Describe which methods agree most and least, by each measure."""
-    lines = []
-    for measure in dict.fromkeys(row["measure"] for row in payload["agreement"]):
-        rows = [r for r in payload["agreement"] if r["measure"] == measure and r["n"]]
-        if not rows:
-            continue
-        rows.sort(key=lambda row: row["mean"])
-        digits = choose_decimals(rows)
-        ends = [("", rows[0])] if len(rows) == 1 else [("most ", rows[-1]), ("least ", rows[0])]
-        text = "; ".join(
-            f"{which}{row['a']} and {row['b']} {format_interval(row, digits)}"
-            for which, row in ends
-        )
-        if null := rows[-1].get("null"):
-            text += f"; {CHANCE_ROW} {format_interval(null, digits)}"
-        lines.append(f"{measure.replace('_', ' ')}: {text}")
-    return lines
-
-
-_METRICS_ACROSS = 4
-_MARKS = {"best": "Bold", "chance": "°"}
-
-
-def format_evaluation_markdown(payload: Mapping[str, Any]) -> str:
-    """Return an evaluation in Markdown."""
-    parts = [
-        " ".join(
-            [
-                escape_markdown(describe_evaluation(payload)) + ".",
-                *map(escape_markdown, list_data_lines(payload)),
-            ]
-        )
-    ]
-    parts += [_format_markdown_grid(grid) for grid in build_metric_tables(payload, _METRICS_ACROSS)]
-    pairs = [_format_markdown_grid(grid) for grid in build_pair_tables(payload, _METRICS_ACROSS)]
-    parts += pairs
-    parts.append(
-        format_markdown_table(
-            [COST_HEADS, *((f"`{name}`", *facts) for name, *facts in build_cost_rows(payload))]
-        )
-    )
-    legend = [line.format(**_MARKS) for line in TABLE_LEGEND]
-    parts.append(" ".join([*legend, *([PAIRS_LEGEND] if pairs else []), COST_LEGEND]))
-    notes = [f"Agreement by {line}." for line in list_method_agreement(payload)]
-    notes += [
-        *list_evaluation_notes(payload),
-        *list_pairs_hint(payload),
-        *list_evaluation_cost(payload),
-    ]
-    parts.append("\n".join(f"- {escape_markdown(line)}" for line in notes))
-    return "\n\n".join(parts) + "\n"
-
-
-def _format_markdown_grid(grid: MetricTable) -> str:
-    rows = [
-        (_format_markdown_name(name), *(_mark_cell(cell, "**{}**".format, " °") for cell in cells))
-        for name, cells in grid.rows
-    ]
-    return format_markdown_table([(grid.kind, *_format_metric_heads(grid)), *rows])
-
-
-def _format_markdown_name(name: str) -> str:
-    return (
-        name if name == CHANCE_ROW else " over ".join(f"`{part}`" for part in name.split(" over "))
-    )
-
-
-def _format_metric_heads(grid: MetricTable) -> list[str]:
-    return [
-        " ".join(part for part in (name, arrow, f"({count})" if count else "") if part)
-        for name, arrow, count in zip(grid.metrics, grid.arrows, grid.counts, strict=True)
-    ]
-
-
-def _mark_cell(cell: MetricCell, strong: Callable[[str], str], chance: str) -> str:
-    """Return a cell with its marks after its own figures, before those of random explanations."""
-    own = (strong(cell.own) if cell.best else cell.own) + (chance if cell.chance else "")
-    return f"{own}, {cell.null}" if cell.null else own
-
-
-def format_evaluation_latex(payload: Mapping[str, Any]) -> str:
-    """Return an evaluation in LaTeX, with booktabs rules."""
-    parts = [
-        "% " + " ".join(line.split())
-        for line in (describe_evaluation(payload), *list_data_lines(payload))
-    ]
-    parts.append("% \\usepackage{booktabs}")
-    for grid in build_metric_tables(payload, _METRICS_ACROSS):
-        parts += latex_table(
-            [grid.kind, *_format_metric_heads(grid)], _format_latex_rows(grid), {CHANCE_ROW}
-        )
-    pairs = list(build_pair_tables(payload, _METRICS_ACROSS))
-    for grid in pairs:
-        parts += latex_table(
-            [grid.kind, *_format_metric_heads(grid)], _format_latex_rows(grid), {CHANCE_ROW}
-        )
-    cost = [
-        [latex_escaped(name), *(f"{{{latex_escaped(fact)}}}" for fact in facts)]
-        for name, *facts in build_cost_rows(payload)
-    ]
-    parts += latex_table(COST_HEADS, cost)
-    lines = [line.format(**_MARKS) for line in TABLE_LEGEND]
-    lines += [*([PAIRS_LEGEND] if pairs else []), COST_LEGEND]
-    lines += [f"Agreement by {line}." for line in list_method_agreement(payload)]
-    lines += [
-        *list_evaluation_notes(payload),
-        *list_pairs_hint(payload),
-        *list_evaluation_cost(payload),
-    ]
-    parts += [f"% {' '.join(line.split())}" for line in lines]
-    return "\n".join(parts) + "\n"
-
-
-def _format_latex_rows(grid: MetricTable) -> list[list[str]]:
-    return [[latex_escaped(name), *map(_format_latex_cell, cells)] for name, cells in grid.rows]
-
-
-def _format_latex_cell(cell: MetricCell) -> str:
-    # LaTeX would take a bracket after a line break or a macro for its argument.
-    safe = replace(cell, own=f"{{{latex_escaped(cell.own)}}}", null=latex_escaped(cell.null))
-    return _mark_cell(safe, "\\textbf{}".format, "$^\\circ$")
-
-
-_DATA_COLUMNS = (
-    "data",
-    "rows",
-    "drawn",
-    "drawn_by_seed",
-)  # name of the data set, its rows, and drawn rows
-_CELL_COLUMNS = (
-    *("model", "remove", "unit", "seed", "method", "metric", "kind", "direction"),
-    *("mean", "low", "high", "n", "random", "random_low", "random_high"),
-    *("gain", "gain_low", "gain_high", "effect", "p", "beats_random", "best", "enough"),
-    *("seconds", "forward", "backward", "untested"),
-    *_DATA_COLUMNS,
-)
-_PAIR_COLUMNS = (
-    *("model", "remove", "unit", "seed", "metric", "a", "b"),
-    *("gain", "low", "high", "n", "p", "enough"),
-    *_DATA_COLUMNS,
-)
-
-
-def format_cells_csv(payload: Mapping[str, Any]) -> str:
-    """Return CSV with one row per method and metric, all figures in full."""
-    costs_of = {entry["method"]: entry for entry in payload["methods"]}
-    facts_of = {entry["metric"]: entry for entry in payload["metrics"]}
-    rows = []
-    for cell in payload["cells"]:
-        fact, cost = facts_of[cell["metric"]], costs_of[cell["method"]]
-        rows.append(
-            [
-                *_list_setting(payload),
-                *(cell["method"], cell["metric"], fact["kind"], fact["direction"]),
-                *(cell[name] for name in ("mean", "low", "high", "n")),
-                *_list_interval(cell["null"]),
-                *_list_interval(cell["gain"]),
-                *(cell[name] for name in ("effect", "p", "beats_random", "best")),
-                cell.get("enough", True),
-                *(_list_interval(cost[what])[0] for what in ("seconds", "forward", "backward")),
-                sum(row["count"] for row in cell["why_not"]),
-                *_list_data_columns(payload),
-            ]
-        )
-    return _format_csv(_CELL_COLUMNS, rows)
-
-
-def format_pairs_csv(payload: Mapping[str, Any]) -> str:
-    """Return CSV with one row per pair of methods and metric: the gain of `a` over `b`, corrected p."""
-    return _format_csv(
-        _PAIR_COLUMNS,
-        [
-            [
-                *_list_setting(payload),
-                *(pair["metric"], pair["a"], pair["b"]),
-                *_list_interval(pair["gain"]),
-                pair["gain"]["n"] if pair["gain"] else 0,
-                pair["p"],
-                pair.get("enough", True),
-                *_list_data_columns(payload),
-            ]
-            for pair in payload["pairs"]
-        ],
-    )
-
-
-def _list_setting(payload: Mapping[str, Any]) -> list[Any]:
-    setting = payload["setting"]
-    return [payload["model"]["name"], setting["remove"], setting["unit"], setting["seed"]]
-
-
-def _list_data_columns(payload: Mapping[str, Any]) -> list[Any]:
-    """Return the columns on the data set: name, rows, drawn rows and seed."""
-    facts = payload.get("data") or {}
-    sample_size = facts.get("rows") if facts.get("drawn") is None else facts["drawn"]
-    return [facts.get("name"), facts.get("rows"), sample_size, facts.get("seed")]
-
-
-def _list_interval(row: Mapping[str, Any] | None) -> list[Any]:
-    return [None, None, None] if row is None else [row[name] for name in ("mean", "low", "high")]
-
-
-def _format_csv(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    stream = StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(heads)
-    writer.writerows([escape_formula(value) for value in row] for row in rows)
-    return stream.getvalue()
-
-
-EVALUATION_STYLE = """.whence td.chance, .whence tr.chance td { color: var(--dim); }
-.whence .wide { overflow-x: auto; }
-.whence svg { max-width: max(100%, 40rem); height: auto; }"""
-
-
-def render_evaluation_html(*payloads: dict[str, Any]) -> str:
-    """Return an HTML page of one evaluation, or of several related ones."""
-    return render_page(
-        "whence: methods held against each other",
-        "".join(map(render_evaluation_fragment, payloads)),
-        "",
-    )
-
-
-def render_evaluation_fragment(payload: dict[str, Any], answer: str = "", plan: str = "") -> str:
-    """Return an evaluation as HTML for a notebook cell, after its recommendation and plan, if any."""
-    above = [
-        f"<p><strong>{escape(answer)}</strong></p>" if answer else "",
-        f'<p class="dim">{escape(plan)}</p>' if plan else "",
-        f"<h2>{escape(describe_evaluation(payload))}</h2>",
-        *(f'<p class="dim">{escape(line)}</p>' for line in list_data_lines(payload)),
-    ]
-    inside = "\n".join([*above, render_evaluation_body(payload), render_provenance(payload)])
-    return notebook(f"<section>{inside}</section>", EVALUATION_STYLE)
-
-
-def render_evaluation_body(payload: Mapping[str, Any]) -> str:
-    """Return the plot, the tables and the notes of an evaluation, to stand below a heading."""
-    legend = [line.format(best="Bold", chance="°") for line in TABLE_LEGEND]
-    pairs = list(build_pair_tables(payload, _METRICS_ACROSS))
-    legend += [*([PAIRS_LEGEND] if pairs else []), COST_LEGEND]
-    agreement = [f"Agreement by {line}." for line in list_method_agreement(payload)]
-    parts = [
-        f'<div class="wide">{render_evaluation_plot(payload, titled=False)}</div>',
-        *(_render_metric_table(grid) for grid in build_metric_tables(payload, _METRICS_ACROSS)),
-        *(_render_metric_table(grid) for grid in pairs),
-        _render_rows([COST_HEADS], build_cost_rows(payload)),
-        *(f'<p class="dim">{escape(line)}</p>' for line in [*legend, *agreement]),
-        *(f"<p>{escape(line)}</p>" for line in list_evaluation_notes(payload)),
-        *(
-            f'<p class="dim">{escape(line)}</p>'
-            for line in [*list_pairs_hint(payload), *list_evaluation_cost(payload)]
-        ),
-    ]
-    return "\n".join(parts)
-
-
-def _render_metric_table(grid: MetricTable) -> str:
-    heads = "".join(
-        f'<th>{escape(name)} {arrow} <span class="dim">{escape(count)}</span></th>'
-        for name, arrow, count in zip(grid.metrics, grid.arrows, grid.counts, strict=True)
-    )
-    rows = "".join(
-        f'<tr class="{"chance" if name == CHANCE_ROW else "method"}"><td>{escape(name)}</td>'
-        f"{''.join(_render_metric_cell(cell) for cell in cells)}</tr>"
-        for name, cells in grid.rows
-    )
-    return _render_wide_table(f"<tr><th>{escape(grid.kind)}</th>{heads}</tr>", rows)
-
-
-def _render_metric_cell(cell: MetricCell) -> str:
-    text = escape(cell.own)
-    text = f"<strong>{text}</strong>" if cell.best else text
-    null = f'<br><span class="dim">{escape(cell.null)}</span>' if cell.null else ""
-    return f'<td class="chance">{text} °{null}</td>' if cell.chance else f"<td>{text}{null}</td>"
-
-
-def _render_rows(heads: Sequence[Sequence[str]], body: Sequence[Sequence[str]]) -> str:
-    top = "".join(f"<th>{escape(text)}</th>" for head in heads for text in head)
-    rows = "".join(
-        f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in body
-    )
-    return _render_wide_table(f"<tr>{top}</tr>", rows)
-
-
-def _render_wide_table(head: str, rows: str) -> str:
-    """Return a table that scrolls horizontally if the page is too narrow."""
-    return f'<div class="wide"><table><thead>{head}</thead>{rows}</table></div>'
-
-
-MAX_PAIRED_METHODS = 6  # more methods have too many pairs to read
-PAIRS_LEGEND = (
-    "By how much the first method is better than the second, example by example [95% bootstrap interval], and p of "
-    "that difference, corrected with all comparisons of the metric."
-)
-
-
-def build_pair_tables(payload: Mapping[str, Any], across: int) -> Iterator[MetricTable]:
-    """Return tables of pairs of methods by metric, if there are at most 6 methods."""
-    if not 2 <= len(payload["methods"]) <= MAX_PAIRED_METHODS:
+def _build_pair_tables(data: JsonObject) -> Iterator[Table]:
+    """Yield tables of pairs of methods by metric, if there are at most 6 methods."""
+    if not 2 <= len(data["methods"]) <= MAX_PAIRED_METHODS:
         return
-    for metrics in group_metrics(payload, across):
-        columns = [
-            [pair for pair in payload["pairs"] if pair["metric"] == metric["metric"]]
-            for metric in metrics
-        ]
-        if not all(columns):
-            continue
-        names = [f"{pair['a']} over {pair['b']}" for pair in columns[0]]
-        gains = [[pair["gain"] or {"n": 0, "low": None} for pair in pairs] for pairs in columns]
-        cells = [_build_difference_cells(pairs) for pairs in columns]
-        yield MetricTable(
-            "difference",
-            tuple(metric["metric"] for metric in metrics),
-            ("",) * len(metrics),
-            tuple(format_sample_size(own) for own in gains),
-            tuple((name, tuple(own[place] for own in cells)) for place, name in enumerate(names)),
-        )
+    for kind in dict.fromkeys(metric["kind"] for metric in data["metrics"]):
+        metrics = [metric["metric"] for metric in data["metrics"] if metric["kind"] == kind]
+        columns = {m: [pair for pair in data["pairs"] if pair["metric"] == m] for m in metrics}
+        columns = {metric: pairs for metric, pairs in columns.items() if pairs}
+        if columns:
+            names = [f"{pair['a']} over {pair['b']}" for pair in next(iter(columns.values()))]
+            heads = [
+                Cell(m, note=_format_sample_size([p["gain"] or {"n": 0} for p in pairs]))
+                for m, pairs in columns.items()
+            ]
+            cells = zip(*map(_format_differences, columns.values()), strict=True)
+            rows = [(name, *row) for name, row in zip(names, cells, strict=True)]
+            yield Table(("difference", *heads), rows, wide="split")
 
 
-def _build_difference_cells(pairs: Sequence[Mapping[str, Any]]) -> list[MetricCell]:
+def _format_differences(pairs: Sequence[JsonObject]) -> list[str]:
     tested = [pair["gain"] for pair in pairs if pair["gain"]]
     digits = choose_decimals(tested)
     usual = mode(gain["n"] for gain in tested) if tested else 0
     return [
-        MetricCell(f"{format_interval(pair['gain'], digits, usual)} p={_format_p_value(pair['p'])}")
+        f"{format_interval(pair['gain'], digits, usual)} p={_format_p_value(pair['p'])}"
         if pair["gain"]
-        else MetricCell(NOT_TESTED)
+        else NOT_TESTED
         for pair in pairs
     ]
 
@@ -622,227 +203,152 @@ def _format_p_value(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else f"{p:.1g}"
 
 
-def list_pairs_hint(payload: Mapping[str, Any]) -> list[str]:
+def _list_pairs_hint(data: JsonObject) -> list[str]:
     """Return a note on where to find the comparisons of methods, if they are too many for a table."""
-    if len(payload["methods"]) <= MAX_PAIRED_METHODS or not payload["pairs"]:
+    if len(data["methods"]) <= MAX_PAIRED_METHODS or not data["pairs"]:
         return []
     return [
-        f"The {len(payload['pairs']):,} comparisons of each two methods are in the JSON object, and one a row in "
+        f"The {len(data['pairs']):,} comparisons of each two methods are in the JSON object, and one a row in "
         'what `--pairs FILE` and `to_csv(what="pairs")` write.'
     ]
 
 
-_ROW_HEIGHT = 20  # height of a method's row
-_PANEL_WIDTH = 210
-_PANEL_GAP = 26
-_PANEL_HEAD = 40
-_PANEL_FOOT = 30
-_PANELS_ACROSS = 4
-_INK, _DIM, _RULE, _BAND = "#1b1f24", "#5c6670", "#e3e7eb", "#e9ecef"
-_PLOT_LEGEND = (
-    "Dot: mean; line: 95% bootstrap interval. Dashed, with its interval as a band: random explanations of the same "
-    "examples.",
-    "Filled: no other method is better by more than chance. Grey: cannot be told from random explanations, or is "
-    "worse.",
-)
-_DOT_COLOUR = "#{:02x}{:02x}{:02x}".format(*POSITIVE)
-
-
-def render_evaluation_plot(payload: Mapping[str, Any], *, titled: bool = True) -> str:
-    """Return the plot as SVG; methods are sorted by their means in the first metric, best first."""
-    methods = _order_methods(payload)
-    metrics = payload["metrics"]
-    label = 18 + 7.2 * max(len(name) for name in methods)  # width of the names in a font of size 12
-    across = min(_PANELS_ACROSS, len(metrics)) or 1
-    tall = _PANEL_HEAD + _ROW_HEIGHT * len(methods) + _PANEL_FOOT
-    down = -(-len(metrics) // across)
-    width = label + across * (_PANEL_WIDTH + _PANEL_GAP) + 8
-    title = _wrap_lines(describe_evaluation(payload), width, 13) if titled else []
-    below = (*list_data_lines(payload), *_PLOT_LEGEND, *list_sample_notes(payload))
-    foot = [line for note in below for line in _wrap_lines(note, width, 11)]
-    above = 22 + 17 * len(title) if titled else 4
-    height = above + down * tall + 14 + 16 * len(foot)
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
-        f'height="{height:g}" font-family="system-ui, -apple-system, Segoe UI, Roboto, sans-serif" font-size="12" '
-        f'role="img"><title>{escape(describe_evaluation(payload))}</title>',
-        f'<rect width="{width:g}" height="{height:g}" fill="#fff"/>',
-        *(
-            _render_text(8, 24 + 17 * row, line, size=13, weight="600")
-            for row, line in enumerate(title)
-        ),
-    ]
-    for place, metric in enumerate(metrics):
-        top = above + tall * (place // across)
-        left = label + (place % across) * (_PANEL_WIDTH + _PANEL_GAP)
-        if place % across == 0:
-            parts += [
-                _render_text(
-                    label - 10,
-                    top + _PANEL_HEAD + _ROW_HEIGHT * (row + 0.5) + 4,
-                    name,
-                    anchor="end",
-                )
-                for row, name in enumerate(methods)
-            ]
-        parts.append(_render_panel(payload, metric, methods, left, top))
-    bottom = height - 16 * len(foot)
-    parts += [
-        _render_text(8, bottom + 16 * row, line, colour=_DIM, size=11)
-        for row, line in enumerate(foot)
-    ]
-    parts.append("</svg>")
-    return "\n".join(parts) + "\n"
-
-
-def _wrap_lines(text: str, width: float, size: int) -> list[str]:
-    """Break a text into lines that fit; letters are on average less than 0.6 of the font size wide."""
-    return wrap(text, max(20, int((width - 16) / (0.6 * size))))
-
-
-def _order_methods(payload: Mapping[str, Any]) -> list[str]:
-    names = [row["method"] for row in payload["methods"]]
-    if not payload["metrics"]:
-        return names
-    first = payload["metrics"][0]
-    sign = 1 if first["direction"] == "higher" else -1
-    means = {
-        cell["method"]: cell["mean"]
-        for cell in payload["cells"]
-        if cell["metric"] == first["metric"] and cell["n"]
-    }
-    return sorted(names, key=lambda name: -sign * means[name] if name in means else float("inf"))
-
-
-def _render_panel(
-    payload: Mapping[str, Any],
-    metric: Mapping[str, Any],
-    methods: Sequence[str],
-    left: float,
-    top: float,
-) -> str:
-    cells = {
-        cell["method"]: cell for cell in payload["cells"] if cell["metric"] == metric["metric"]
-    }
-    tested = [cells[name] for name in methods if cells[name]["n"]]
-    first, last = top + _PANEL_HEAD, top + _PANEL_HEAD + _ROW_HEIGHT * len(methods)
-    better = "more is better" if metric["direction"] == "higher" else "less is better"
-    counts = sorted({cell["n"] for cell in tested})
-    n = (
-        ""
-        if not counts
-        else f", n={counts[0]}"
-        if len(counts) == 1
-        else f", n={counts[0]}–{counts[-1]}"
-    )
-    parts = [
-        f"<g><title>{escape(metric['metric'])}</title>",
-        _render_text(
-            left, top + 14, f"{metric['metric']} {ARROWS[metric['direction']]}", weight="600"
-        ),
-        _render_text(left, top + 30, better + n, colour=_DIM, size=11),
-    ]
-    if not tested:
-        parts.append(_render_text(left, first + 14, "not tested", colour=_DIM))
-        return "\n".join([*parts, "</g>"])
-    scale = _build_panel_scale(tested, left)
-    for tick, label in compute_ticks(scale.low, scale.high):
-        x = scale.at(tick)
-        parts.append(_render_line(x, first, x, last, _RULE))
-        parts.append(_render_text(x, last + 14, label, anchor="middle", colour=_DIM, size=10))
-    for row, name in enumerate(methods):
-        cell, y = cells[name], first + _ROW_HEIGHT * row
-        if cell["n"] and cell["null"]:
-            parts.append(_render_random_band(scale, cell["null"], y))
-    for row, name in enumerate(methods):
-        cell, y = cells[name], first + _ROW_HEIGHT * (row + 0.5)
-        parts.append(
-            _render_dot(scale, cell, y)
-            if cell["n"]
-            else _render_text(left, y + 4, "not tested", colour=_DIM, size=10)
+def build_cost_rows(data: JsonObject) -> list[tuple[str, str, str, str, str]]:
+    """Return the cost of each method: name, seconds, passes per example, and explained examples."""
+    rows = []
+    for entry in data["methods"]:
+        explained = f"{entry['explained']} of {data['examples']['given']}"
+        forward, backward = (
+            _format_passes(entry[what], entry["explained"]) if entry[what] else "-"
+            for what in ("forward", "backward")
         )
-    return "\n".join([*parts, "</g>"])
+        seconds = _format_seconds(entry["seconds"]) if entry["seconds"] else "-"
+        rows.append((entry["method"], seconds, forward, backward, explained))
+    return rows
 
 
-def _render_random_band(scale: AxisScale, null: Mapping[str, Any], y: float) -> str:
-    """Return the interval of random explanations behind one method's row of a panel."""
-    x = scale.at(null["mean"])
-    dashed = f'stroke="{_DIM}" stroke-dasharray="4 3"'
-    line = f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x:.1f}" y2="{y + _ROW_HEIGHT:.1f}" {dashed}/>'
-    if null["low"] is None:
-        return line
-    low, high = scale.at(null["low"]), scale.at(null["high"])
-    band = f'<rect x="{low:.1f}" y="{y:.1f}" width="{high - low:.1f}" height="{_ROW_HEIGHT}" fill="{_BAND}"/>'
-    return band + line
+def _format_seconds(interval: JsonObject) -> str:
+    mean, n = interval["mean"], interval["n"]
+    digits = 1 - floor(log10(mean)) if 0 < mean < 10 else 0
+    return f"{format_interval(interval, digits, n)} ({n} {'batch' if n == 1 else 'batches'})"
 
 
-def _render_dot(scale: AxisScale, cell: Mapping[str, Any], y: float) -> str:
-    x = scale.at(cell["mean"])
-    # With too few examples to show any difference, no method is greyed out.
-    grey = cell["beats_random"] is False and cell.get("enough", True)
-    colour = "#8a939c" if grey else _DOT_COLOUR
-    fill = colour if cell["best"] else "#fff"
-    title = f"{cell['method']}: {cell['mean']:.4g}"
-    line = ""
-    if cell["low"] is not None:
-        title += f" [{cell['low']:.4g}, {cell['high']:.4g}], n={cell['n']}"
-        line = _render_line(scale.at(cell["low"]), y, scale.at(cell["high"]), y, colour, 2)
+def _format_passes(cost: JsonObject, explained: int) -> str:
+    if cost.get("least", cost["low"]) == cost.get("most", cost["high"]) and cost["mean"] % 1 == 0:
+        return f"{cost['mean']:.0f}"
+    if cost["low"] is None and "least" in cost:
+        return f"{cost['mean']:.4g} (from {cost['least']:.0f} to {cost['most']:.0f})"
+    return format_interval(cost, choose_decimals([cost]), explained)
+
+
+def list_evaluation_cost(data: JsonObject) -> list[str]:
+    """Return the line on the cost of the evaluation, if known."""
+    calls, seconds = data["calls"], data["seconds"]
+    costs = []
+    if calls is not None:
+        costs.append(
+            f"{calls['forward']:,} forward and {calls['backward']:,} backward passes of the model in all"
+        )
+    costs += [] if seconds is None else [f"{seconds:,.1f} s"]
+    return [", ".join(costs) + "."] if costs else []
+
+
+def list_method_agreement(data: JsonObject) -> list[str]:
+    """Describe which methods agree most and least, by each measure."""
+    lines = []
+    for measure in dict.fromkeys(row["measure"] for row in data["agreement"]):
+        rows = [r for r in data["agreement"] if r["measure"] == measure and r["n"]]
+        if not rows:
+            continue
+        rows.sort(key=lambda row: row["mean"])
+        digits = choose_decimals(rows)
+        ends = [("", rows[0])] if len(rows) == 1 else [("most ", rows[-1]), ("least ", rows[0])]
+        parts = [
+            f"{which}{row['a']} and {row['b']} {format_interval(row, digits)}"
+            for which, row in ends
+        ]
+        if null := rows[-1].get("null"):
+            parts.append(f"{CHANCE_ROW} {format_interval(null, digits)}")
+        lines.append(f"{measure.replace('_', ' ')}: {'; '.join(parts)}")
+    return lines
+
+
+def list_evaluation_notes(data: JsonObject) -> list[str]:
+    """Return notes on the sample, and on failed methods and metrics with reasons."""
+    if describe_failure(data):
+        lines = ["Nothing was tested."]
     else:
-        title += f", n={cell['n']}: {TOO_FEW}"
-    return (
-        f"<g><title>{escape(title)}</title>{line}"
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{fill}" stroke="{colour}" stroke-width="2"/></g>'
-    )
-
-
-def _build_panel_scale(cells: Sequence[Mapping[str, Any]], left: float) -> AxisScale:
-    """Return a scale that covers all intervals of a panel."""
-    ends = [
-        interval[end]
-        for cell in cells
-        for interval in (cell, cell["null"] or cell)
-        for end in ("mean", "low", "high")
-        if interval[end] is not None
+        reached = [entry["metric"] for entry in data["metrics"] if entry.get("aim") == "reach"]
+        lines = [f"{name}: what random explanations get is the aim here." for name in reached]
+        lines += list_sample_notes(data)
+    lines += [
+        f"{_format_example_count(row)} could not be taken by any method: {row['why']}"
+        for row in data["examples"]["why_not"]
     ]
-    return AxisScale(*compute_axis_bounds(ends), left, left + _PANEL_WIDTH)
+    total = data["examples"]["given"]
+    for entry in data["methods"]:
+        for row in entry["why_not"]:
+            what = "every example" if row["count"] == total else _format_example_count(row)
+            lines.append(f"{entry['method']} failed for {what}: {row['why']}")
+    untested: dict[tuple[str, int, str], list[str]] = {}
+    for cell in data["cells"]:
+        for row in cell["why_not"]:
+            key = (cell["metric"], row["count"], row["why"])
+            untested.setdefault(key, []).append(cell["method"])
+    everyone = [entry["method"] for entry in data["methods"] if entry["explained"]]
+    together: dict[tuple[int, str, tuple[str, ...]], list[str]] = {}
+    for (metric, count, why), methods in untested.items():
+        together.setdefault((count, why, tuple(methods)), []).append(metric)
+    for (count, why, who), metrics in together.items():
+        whom = "" if list(who) == everyone else f" of {', '.join(who)}"
+        examples = "1 example" if count == 1 else f"{count} examples"
+        lines.append(f"{', '.join(metrics)}{whom} could not be tested on {examples}: {why}")
+    return lines
 
 
-def _render_line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1) -> str:
-    return (
-        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" '
-        f'stroke-width="{width}"/>'
-    )
+def _format_example_count(row: JsonObject) -> str:
+    count = row["count"]
+    named = ", ".join(str(number) for number in row["examples"])
+    more = ", ..." if count > len(row["examples"]) else ""
+    return f"{count} example{'' if count == 1 else 's'} (number {named}{more})"
 
 
-def _render_text(
-    x: float,
-    y: float,
-    text: str,
-    *,
-    anchor: str = "start",
-    colour: str = _INK,
-    size: int = 12,
-    weight: str = "400",
-) -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}" font-size="{size}" '
-        f'font-weight="{weight}">{escape(text)}</text>'
-    )
+def list_sample_notes(data: JsonObject) -> list[str]:
+    """Return notes that concern every figure: too few, duplicate or truncated examples, and warnings on inputs."""
+    examples, lines = data["examples"], _list_power_notes(data)
+    total, explained = examples["given"], examples["explained"]
+    different, cut = examples.get("different", total), examples.get("cut", 0)
+    if different < total:
+        lines.append(
+            f"Only {different} of the {total} examples {'is' if different == 1 else 'are'} different; intervals and "
+            "tests take each for an observation of its own, so they promise too much."
+        )
+    if cut:
+        verb = "was" if cut == 1 else "were"
+        marked = any(metric["kind"] == "plausibility" for metric in data["metrics"])
+        beyond = ", with what people marked beyond" if marked else ""
+        lines.append(
+            f"{cut} of {explained} examples {verb} longer than the model takes and {verb} cut{beyond}."
+        )
+    warnings = examples.get("warnings", ())
+    return [
+        *lines,
+        *(f"{row['count']} of {explained} examples: {row['message']}" for row in warnings),
+    ]
 
 
-def list_power_notes(payload: Mapping[str, Any]) -> list[str]:
+def _list_power_notes(data: JsonObject) -> list[str]:
     """Return notes on metrics with too few examples for any difference to be significant."""
     metrics_by_note: dict[str, list[str]] = {}
     alone: list[str] = []
-    judged = [entry for entry in payload["metrics"] if entry.get("needed")]
+    judged = [entry for entry in data["metrics"] if entry.get("needed")]
     for metric in judged:
-        cells = [c for c in payload["cells"] if c["metric"] == metric["metric"] and c["n"]]
+        cells = [c for c in data["cells"] if c["metric"] == metric["metric"] and c["n"]]
         few = [cell for cell in cells if not cell.get("enough", True)]
         if few and len(few) == len(cells):
             n = max(cell["n"] for cell in cells)
-            metrics_by_note.setdefault(
-                describe_too_few(n, len(cells), metric["needed"]), []
-            ).append(metric["metric"])
+            note = describe_too_few(n, len(cells), metric["needed"])
+            metrics_by_note.setdefault(note, []).append(metric["metric"])
             continue
         alone += [
             f"{metric['metric']}: {cell['method']} has too few examples, n={cell['n']}, to be told from random "
@@ -856,223 +362,116 @@ def list_power_notes(payload: Mapping[str, Any]) -> list[str]:
     return [*notes, *alone]
 
 
-def describe_too_few(n: int, methods: int, needed: int) -> str:
-    """Describe that `n` examples cannot show any difference, and how many could."""
-    examples = "n=1 example is" if n == 1 else f"n={n} examples are"
-    compared = "1 method" if methods == 1 else f"{methods} methods"
-    return f"{examples} too few: with {compared} compared, differences can only show from n={needed} on."
+def build_plot(data: JsonObject) -> dict[str, Any]:
+    """Return the plot, a panel for each metric; methods are sorted by their means in the first, best first."""
+    methods, metrics = [row["method"] for row in data["methods"]], data["metrics"]
+    found = {(cell["metric"], cell["method"]): cell for cell in data["cells"]}
+    if metrics:
+        first, sign = metrics[0], 1 if metrics[0]["direction"] == "higher" else -1
+        means = {m: found[first["metric"], m] for m in methods}
+        methods.sort(key=lambda m: -sign * means[m]["mean"] if means[m]["n"] else float("inf"))
+    return {
+        "kind": "dots",
+        "title": describe_evaluation(data),
+        "rows": methods,
+        "notes": [*list_data_lines(data), *_PLOT_LEGEND, *list_sample_notes(data)],
+        "panels": [
+            _build_panel(metric, [found[metric["metric"], name] for name in methods])
+            for metric in metrics
+        ],
+    }
 
 
-_CELL_WIDTH = 27  # approximate columns of a metric
-_PAIR_WIDTH = 34  # approximate columns of a difference with its p
-_OVER_WORD = " over "
+def _build_panel(metric: JsonObject, cells: Sequence[JsonObject]) -> dict[str, Any]:
+    counts = sorted({cell["n"] for cell in cells if cell["n"]})
+    n = "" if not counts else f", n={'–'.join(map(str, dict.fromkeys((counts[0], counts[-1]))))}"
+    better = "more is better" if metric["direction"] == "higher" else "less is better"
+    return {
+        "name": f"{metric['metric']} {ARROWS[metric['direction']]}",
+        "note": f"{better}{n}" if counts else NOT_TESTED,
+        "cells": [_build_dot(cell) if cell["n"] else None for cell in cells],
+    }
 
 
-class EvaluationRenderable:
-    """A rich renderable of an evaluation, fitted to the terminal's width."""
+def _build_dot(cell: JsonObject) -> dict[str, Any]:
+    title = f"{cell['method']}: {cell['mean']:.4g}"
+    if cell["low"] is None:
+        title += f", n={cell['n']}: {TOO_FEW}"
+    else:
+        title += f" [{cell['low']:.4g}, {cell['high']:.4g}], n={cell['n']}"
+    return {
+        "value": cell["mean"],
+        "low": cell["low"],
+        "high": cell["high"],
+        "null": cell["null"],
+        "filled": cell["best"],
+        "grey": _is_chance(cell),
+        "title": title,
+    }
 
-    def __init__(self, payload: Mapping[str, Any]) -> None:
-        self._payload = payload
 
-    def __rich_console__(
-        self, console: Console, options: ConsoleOptions
-    ) -> Iterator[RenderableType]:
-        """Yield the tables and notes."""
-        payload, write = self._payload, TerminalWriter(ascii_only=options.ascii_only)
-        longest = max((len(entry["method"]) for entry in payload["methods"]), default=0)
-        room = options.max_width - longest
-        yield write(describe_evaluation(payload), "bold")
-        yield from (write(line, "dim") for line in list_data_lines(payload))
-        for grid in build_metric_tables(payload, max(1, room // _CELL_WIDTH)):
-            yield Text()
-            yield _build_terminal_table(grid, write)
-        pairs = list(
-            build_pair_tables(payload, max(1, (room - longest - len(_OVER_WORD)) // _PAIR_WIDTH))
+def format_csv(data: JsonObject, what: str) -> str:
+    """Return CSV with all figures in full: one row per method and metric, or per pair of methods and metric."""
+    setting, facts = data["setting"], data.get("data") or {}
+    about = {
+        "model": data["model"]["name"],
+        **{name: setting[name] for name in ("remove", "unit", "seed")},
+    }
+    drawn = facts.get("rows") if facts.get("drawn") is None else facts["drawn"]
+    sample = {
+        "data": facts.get("name"),
+        "rows": facts.get("rows"),
+        "drawn": drawn,
+        "drawn_by_seed": facts.get("seed"),
+    }
+    build = _build_cell_rows if what == "cells" else _build_pair_rows
+    rows = [{**about, **row, **sample} for row in build(data)]
+    stream = StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([*about, *_CSV_COLUMNS[what], *sample])
+    writer.writerows([escape_formula(value) for value in row.values()] for row in rows)
+    return stream.getvalue()
+
+
+_CSV_COLUMNS = {
+    "cells": (
+        *("method", "metric", "kind", "direction", "mean", "low", "high", "n"),
+        *("random", "random_low", "random_high", "gain", "gain_low", "gain_high", "effect", "p"),
+        *("beats_random", "best", "enough", "seconds", "forward", "backward", "untested"),
+    ),
+    "pairs": ("metric", "a", "b", "gain", "low", "high", "n", "p", "enough"),
+}
+
+
+def _build_cell_rows(data: JsonObject) -> Iterator[dict[str, Any]]:
+    costs_of = {entry["method"]: entry for entry in data["methods"]}
+    facts_of = {entry["metric"]: entry for entry in data["metrics"]}
+    for cell in data["cells"]:
+        fact, cost = facts_of[cell["metric"]], costs_of[cell["method"]]
+        values = (
+            *(cell["method"], cell["metric"], fact["kind"], fact["direction"]),
+            *(cell[name] for name in ("mean", "low", "high", "n")),
+            *_list_interval(cell["null"]),
+            *_list_interval(cell["gain"]),
+            *(cell[name] for name in ("effect", "p", "beats_random", "best")),
+            cell.get("enough", True),
+            *(_list_interval(cost[what])[0] for what in ("seconds", "forward", "backward")),
+            sum(row["count"] for row in cell["why_not"]),
         )
-        # Without space for two names side by side, the second goes below.
-        between = (
-            _OVER_WORD
-            if room - longest - len(_OVER_WORD) >= _PAIR_WIDTH
-            else f"{_OVER_WORD.rstrip()}\n"
+        yield dict(zip(_CSV_COLUMNS["cells"], values, strict=True))
+
+
+def _build_pair_rows(data: JsonObject) -> Iterator[dict[str, Any]]:
+    for pair in data["pairs"]:
+        values = (
+            *(pair["metric"], pair["a"], pair["b"]),
+            *_list_interval(pair["gain"]),
+            pair["gain"]["n"] if pair["gain"] else 0,
+            pair["p"],
+            pair.get("enough", True),
         )
-        for grid in pairs:
-            yield Text()
-            yield _build_terminal_table(grid, write, between)
-        yield Text()
-        yield _render_costs(payload, write, options.max_width)
-        yield Text()
-        legend = [line.format(best=BEST_MARK, chance=CHANCE_MARK) for line in TABLE_LEGEND]
-        for line in [*legend, *([PAIRS_LEGEND] if pairs else []), COST_LEGEND]:
-            yield write(line, "dim")
-        for line in list_method_agreement(payload):
-            yield write(f"Agreement by {line}.", "dim")
-        for line in list_evaluation_notes(payload):
-            yield write(line, "yellow")
-        for line in [*list_pairs_hint(payload), *list_evaluation_cost(payload)]:
-            yield write(line, "dim")
+        yield dict(zip(_CSV_COLUMNS["pairs"], values, strict=True))
 
 
-def render_evaluation_terminal(payload: Mapping[str, Any]) -> RenderableType:
-    """Return an evaluation as a rich renderable."""
-    return EvaluationRenderable(payload)
-
-
-def render_recommendation(
-    sentence: str, payload: Mapping[str, Any], plan: str = ""
-) -> RenderableType:
-    """Return a recommendation with its plan and evaluation as a rich renderable."""
-    return Group(_AnswerRenderable(sentence, plan), Text(), EvaluationRenderable(payload))
-
-
-class _AnswerRenderable:
-    """A rich renderable of a recommendation's sentence and plan."""
-
-    def __init__(self, sentence: str, plan: str) -> None:
-        self._sentence, self._plan = sentence, plan
-
-    def __rich_console__(
-        self, console: Console, options: ConsoleOptions
-    ) -> Iterator[RenderableType]:
-        write = TerminalWriter(ascii_only=options.ascii_only)
-        yield write(sanitise_text(self._sentence), "bold")
-        if self._plan:
-            yield write(sanitise_text(self._plan), "dim")
-
-
-def _build_terminal_table(
-    grid: MetricTable, write: TerminalWriter, between: str = _OVER_WORD
-) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(Text(grid.kind, "dim"), no_wrap=True)
-    for name, arrow, count in zip(grid.metrics, grid.arrows, grid.counts, strict=True):
-        head = f"{name} {arrow}" if arrow else name
-        both = Text.assemble(write(head, "bold"), " ", write(count, "dim"))
-        table.add_column(both, overflow="fold")
-    for name, cells in grid.rows:
-        last = name == CHANCE_ROW
-        table.add_row(
-            Text(name.replace(_OVER_WORD, between), "dim" if last else "bold"),
-            *(_build_terminal_cell(cell, last, write) for cell in cells),
-        )
-    return table
-
-
-def _build_terminal_cell(cell: MetricCell, last: bool, write: TerminalWriter) -> Text:
-    style = "dim" if last or cell.chance else "green" if cell.best else ""
-    marks = (f" {BEST_MARK}" if cell.best else "") + (f" {CHANCE_MARK}" if cell.chance else "")
-    text = write(cell.own + marks, style)
-    return Text.assemble(text, "\n", write(cell.null, "dim")) if cell.null else text
-
-
-def _render_costs(payload: Mapping[str, Any], write: TerminalWriter, width: int) -> RenderableType:
-    """Return the costs as a table, or stacked if the terminal is too narrow for the longest words."""
-    rows = [COST_HEADS, *build_cost_rows(payload)]
-    words = [
-        max(len(word) for text in column for word in text.split())
-        for column in zip(*rows, strict=True)
-    ]
-    if sum(words) + 2 * (len(words) - 1) > width:
-        lines = [
-            Text.assemble(
-                Text(name, "bold"),
-                *(
-                    write(f"\n  {head}: {fact}")
-                    for head, fact in zip(COST_HEADS[1:], facts, strict=True)
-                ),
-            )
-            for name, *facts in rows[1:]
-        ]
-        return Group(*lines)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for head in COST_HEADS:
-        table.add_column(head, no_wrap=head == COST_HEADS[0], overflow="fold")
-    for name, *facts in rows[1:]:
-        table.add_row(Text(name, "bold"), *(write(fact) for fact in facts))
-    return table
-
-
-BEST_MARK, CHANCE_MARK = "*", "°"
-
-
-def format_evaluation_text(payload: Mapping[str, Any], across: int = 3) -> str:
-    """Return an evaluation as plain text."""
-    lines = [describe_evaluation(payload), *list_data_lines(payload), ""]
-    for grid in build_metric_tables(payload, across):
-        lines += [*_format_metric_table(grid), ""]
-    pairs = [
-        line
-        for grid in build_pair_tables(payload, across)
-        for line in [*_format_metric_table(grid), ""]
-    ]
-    lines += [*pairs, *_align_columns([COST_HEADS, *build_cost_rows(payload)]), ""]
-    lines += [line.format(best=BEST_MARK, chance=CHANCE_MARK) for line in TABLE_LEGEND]
-    lines += [PAIRS_LEGEND] if pairs else []
-    lines += [COST_LEGEND]
-    lines += [f"Agreement by {line}." for line in list_method_agreement(payload)]
-    lines += [*list_evaluation_notes(payload), *list_pairs_hint(payload)]
-    return "\n".join([*lines, *list_evaluation_cost(payload)])
-
-
-def _format_metric_table(grid: MetricTable) -> list[str]:
-    heads = [
-        " ".join(part for part in parts if part)
-        for parts in zip(grid.metrics, grid.arrows, grid.counts, strict=True)
-    ]
-    rows = [(name, *(format_cell(cell) for cell in cells)) for name, cells in grid.rows]
-    return _align_columns([(grid.kind, *heads), *rows])
-
-
-def format_cell(cell: MetricCell) -> str:
-    """Return a cell with its marks."""
-    own = (
-        cell.own
-        + (f" {BEST_MARK}" if cell.best else "")
-        + (f" {CHANCE_MARK}" if cell.chance else "")
-    )
-    return f"{own}, {cell.null}" if cell.null else own
-
-
-def _align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-
-
-NOTHING_TESTED = "Nothing was tested"
-_MAX_REASONS = 3  # reasons in the sentence; the notes below the table have all
-
-
-def describe_failure(payload: Mapping[str, Any]) -> str | None:
-    """Return why nothing at all was tested; None if there is any result."""
-    if any(row["n"] for what in ("cells", "agreement") for row in payload[what]):
-        return None
-    reasons = sorted(_list_failures(payload), key=lambda reason: -reason[0])
-    texts = [text for _, text in reasons[:_MAX_REASONS]]
-    if more := len(reasons) - len(texts):
-        texts.append(f"{more} more reason{'' if more == 1 else 's'}")
-    why = "; ".join(text.removesuffix(".") for text in texts)
-    return f"{NOTHING_TESTED}: {why or 'agreement is that of two methods, and there is one'}."
-
-
-def _list_failures(payload: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """Yield the counts and descriptions of refused examples, failed methods and failed metrics."""
-    total = payload["examples"]["given"]
-    for row in payload["examples"]["why_not"]:
-        yield row["count"], f"no method could take {row['count']} of {total}: {row['why']}"
-    methods: dict[tuple[str, int], list[str]] = {}
-    for entry in payload["methods"]:
-        for row in entry["why_not"]:
-            methods.setdefault((row["why"], row["count"]), []).append(entry["method"])
-    for (why, count), names in methods.items():
-        yield count, f"{', '.join(names)} failed for {count} of {total}: {why}"
-    metrics: dict[tuple[str, int], list[str]] = {}
-    tested = [(cell["metric"], cell["why_not"]) for cell in payload["cells"]]
-    tested += [(row["measure"], row.get("why_not", ())) for row in payload["agreement"]]
-    for metric, why_not in tested:
-        for row in why_not:
-            metrics.setdefault((row["why"], row["count"]), []).append(metric)
-    for (why, count), names in metrics.items():
-        tests = ", ".join(dict.fromkeys(names))
-        yield count, f"{tests} could not be measured on {count} of {total}: {why}"
+def _list_interval(row: Mapping[str, Any] | None) -> list[Any]:
+    return [None, None, None] if row is None else [row[name] for name in ("mean", "low", "high")]

@@ -304,3 +304,10 @@ def mark_best(cells: Sequence[dict[str, Any]], pairs: Sequence[Mapping[str, Any]
                 beaten.add(row["b"] if row["gain"]["mean"] > 0 else row["a"])
     for cell in cells:
         cell["best"] = cell["method"] in compared - beaten
+
+
+def describe_too_few(n: int, methods: int, needed: int) -> str:
+    """Describe that `n` examples cannot show any difference, and how many could."""
+    examples = "n=1 example is" if n == 1 else f"n={n} examples are"
+    compared = "1 method" if methods == 1 else f"{methods} methods"
+    return f"{examples} too few: with {compared} compared, differences can only show from n={needed} on."
