@@ -66,19 +66,21 @@ from whence.studies.audit.former_report import format_audit_markdown as audit_ma
 from whence.studies.audit.former_report import format_audit_text as audit_text
 from whence.studies.audit.former_report import render_audit_sections as audit_sections
 from whence.studies.audit.former_report import render_audit_terminal as audit
-from whence.studies.evaluation.former import (
+from whence.studies.evaluation.former_evaluation import (
     ARROWS,
     COST_HEADS,
     COST_LEGEND,
     build_cost_rows,
     describe_evaluation,
 )
-from whence.studies.evaluation.former import EVALUATION_STYLE as TABLES
-from whence.studies.evaluation.former import format_evaluation_latex as table_latex
-from whence.studies.evaluation.former import format_evaluation_markdown as table_markdown
-from whence.studies.evaluation.former import format_evaluation_text as table_text
-from whence.studies.evaluation.former import render_evaluation_body as evaluation_body
-from whence.studies.evaluation.former import render_evaluation_terminal as evaluation_terminal
+from whence.studies.evaluation.former_evaluation import EVALUATION_STYLE as TABLES
+from whence.studies.evaluation.former_evaluation import format_evaluation_latex as table_latex
+from whence.studies.evaluation.former_evaluation import format_evaluation_markdown as table_markdown
+from whence.studies.evaluation.former_evaluation import format_evaluation_text as table_text
+from whence.studies.evaluation.former_evaluation import render_evaluation_body as evaluation_body
+from whence.studies.evaluation.former_evaluation import (
+    render_evaluation_terminal as evaluation_terminal,
+)
 
 
 def build_run_document(payload: Mapping[str, Any]) -> Document:
