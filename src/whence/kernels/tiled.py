@@ -160,19 +160,17 @@ def select_tile_size(
         rows = min(queries, max(_MIN_TILE_ROWS, -(-queries // _MIN_ROW_TILES)))
     head_count = heads
     if not whole_heads:
-        head_count = _select_head_count(room // max(1, rows * keys), heads, heads // key_heads)
+        fitting, groups = room // max(1, rows * keys), heads // key_heads
+        head_count = min(heads, fitting - fitting % groups)
+        if fitting < groups:
+            divisors = [size for size in range(1, groups + 1) if groups % size == 0]
+            head_count = max(size for size in divisors if size <= max(1, fitting))
     rows = max(1, min(rows, room // max(1, head_count * keys)))
     inputs = 1
     if head_count == heads and rows == queries:
         room = room // _SMALL_INPUT_DIVISOR if on_cpu else room
         inputs = min(batch, room // max(1, heads * queries * keys))
     return TileSize(max(1, inputs), head_count, rows)
-
-
-def _select_head_count(room: int, heads: int, groups: int) -> int:
-    if room >= groups:
-        return min(heads, room - room % groups)
-    return max(size for size in range(1, groups + 1) if groups % size == 0 and size <= max(1, room))
 
 
 def iterate_row_tiles(layer: AttentionMaps, like: Tensor) -> Iterator[slice]:
@@ -211,7 +209,8 @@ def contract(
     work = _Contraction(layer, row, combination, quotient)
     total = row.new_zeros(row.shape[0], layer.v.shape[2], dtype=work.dtype)
     for place, tile in work.iterate_tiles(late=work.late_keys is not None):
-        total[place.inputs, place.keys] += _multiply_weights(work.weight(place), tile)
+        weight = row[place.inputs, place.rows].to(work.dtype)
+        total[place.inputs, place.keys] += _multiply_weights(weight, tile)
     total *= work.share
     if work.late_keys is not None:
         total.masked_fill_(~work.late_keys, 0)
@@ -238,7 +237,8 @@ def contract_normalised(
     total = torch.zeros_like(row, dtype=work.dtype)
     for place, tile in work.iterate_tiles(whole_heads=True):
         ones = tile.new_ones(tile.shape[-1])
-        weight = work.weight(place) / (1 + (tile @ ones).sum(1) * work.share)
+        weight = row[place.inputs, place.rows].to(work.dtype)
+        weight = weight / (1 + (tile @ ones).sum(1) * work.share)
         total[place.inputs, place.rows] += weight
         total[place.inputs, place.keys] += _multiply_weights(weight * work.share, tile)
     return total.to(row.dtype)
@@ -286,11 +286,6 @@ class _Contraction:
         # the end. Without one, the softmax must exclude them.
         self.late_keys = None if self._logsumexp is None else self.visible.keys
         self._buffers: dict[str, Tensor] = {}
-
-    def weight(self, place: TilePosition) -> Tensor:
-        """Return the weights of a tile's rows, (inputs, rows)."""
-        assert self.row is not None
-        return self.row[place.inputs, place.rows].to(self.dtype)
 
     def iterate_tiles(
         self, *, whole_heads: bool = False, late: bool = False

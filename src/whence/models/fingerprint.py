@@ -114,17 +114,16 @@ def _sample_weights(weights: list[tuple[str, torch.Tensor]]) -> list[bytes]:
     for _, value in weights:
         if value.is_meta:  # offloaded
             continue
-        groups.setdefault((value.device, value.dtype), []).append(_sample_values(value))
+        total = value.numel()
+        step = max(1, total // 64)
+        sample = (
+            value.as_strided((-(-total // step),), (step,))  # in one call of PyTorch
+            if value.is_contiguous()
+            else value.reshape(-1)[::step]
+        )
+        groups.setdefault((value.device, value.dtype), []).append(sample)
     samples = [torch.cat(parts) for parts in groups.values()]
     return [sample.cpu().view(torch.uint8).numpy().tobytes() for sample in samples]
-
-
-def _sample_values(value: torch.Tensor) -> torch.Tensor:
-    total = value.numel()
-    step = max(1, total // 64)
-    if not value.is_contiguous():
-        return value.reshape(-1)[::step]
-    return value.as_strided((-(-total // step),), (step,))  # in one call of PyTorch
 
 
 def _format_configuration(model: torch.nn.Module) -> str:

@@ -78,8 +78,10 @@ def _attend_and_report(
         softcap=softcap,
         sink=s_aux,
     )
-    layer = apply_attention_override(layer)
-    layer.out = attend_with_edit(layer)
+    if _override.get() != "own":
+        layer = apply_attention_override(layer)
+    if _edit.get() is not None:
+        layer.out = attend_with_edit(layer)
     if layer.out is None:
         layer.out = attend(layer.q, layer.k, value, layer)
     listener = _listener.get()

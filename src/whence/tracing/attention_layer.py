@@ -73,10 +73,11 @@ class AttentionLayer:
         if self.v.is_meta:  # dropped before
             return
         for name, value in vars(self).items():
-            if not isinstance(value, Tensor):
-                continue
-            shaped = name in self.shaped
-            setattr(self, name, value.new_empty(value.shape, device="meta") if shaped else None)
+            if isinstance(value, VisibleKeys):  # its masks are as large as the rest
+                setattr(self, name, VisibleKeys())
+            elif isinstance(value, Tensor):
+                shaped = name in self.shaped
+                setattr(self, name, value.new_empty(value.shape, device="meta") if shaped else None)
 
     def copy_from(self, other: "AttentionLayer") -> None:
         """Copy all fields from another capture of the same layer."""
@@ -182,10 +183,6 @@ class ComputedAttention(AttentionLayer):
 
     def heads_first(self, tensor: Tensor) -> Tensor:
         return tensor
-
-    def forget(self) -> None:
-        super().forget()
-        self.visible = VisibleKeys()  # its masks are as large as the rest
 
 
 @dataclass(kw_only=True, eq=False)

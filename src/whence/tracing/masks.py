@@ -174,8 +174,13 @@ def _build_lazy_mask(
     config: Any = None,
     **_: Any,
 ) -> LazyMask | None:
-    keys = _select_real_keys(attention_mask, kv_length, kv_offset)
-    whole, trailing = (True, False) if keys is None else _describe_padding(keys)
+    whole, trailing, keys = True, False, None
+    if attention_mask is not None:  # the padding mask of all tokens so far
+        missing = max(0, kv_length + kv_offset - attention_mask.shape[1])
+        keys = F.pad(attention_mask.bool(), (0, missing))[:, kv_offset : kv_offset + kv_length]
+        comes_back = (keys[:, 1:] & ~keys[:, :-1]).any()
+        # In one device sync: whether there is no padding, and whether all of it is at the end.
+        whole, trailing = torch.stack((keys.all(), ~comes_back)).tolist()
     local = local_size is not None and kv_length >= local_size
     square = q_length in (1, kv_length)
     skips = allow_is_bidirectional_skip or (allow_is_causal_skip and square)
@@ -206,21 +211,6 @@ def _build_lazy_mask(
     additive = getattr(config, "_attn_implementation_internal", None) == "eager"
     mask_dtype = dtype if additive and dtype is not None else torch.bool
     return LazyMask(visible, (batch_size, 1, q_length, kv_length), device, mask_dtype)
-
-
-def _select_real_keys(mask: Tensor | None, keys: int, offset: int) -> Tensor | None:
-    """Return which keys are real tokens, (batch, keys), from the padding mask of all tokens so far."""
-    if mask is None:
-        return None
-    missing = max(0, keys + offset - mask.shape[1])
-    return F.pad(mask.bool(), (0, missing))[:, offset : offset + keys]
-
-
-def _describe_padding(keys: Tensor) -> tuple[bool, bool]:
-    """Return whether there is no padding, and whether all of it is at the end, in one device sync."""
-    comes_back = (keys[:, 1:] & ~keys[:, :-1]).any()
-    whole, trailing = torch.stack((keys.all(), ~comes_back)).tolist()
-    return whole, trailing
 
 
 def _evaluate_mask_function(

@@ -218,7 +218,10 @@ def find_read_rows(
     real = recorder.batch.real[:, sources:]
     if grad is None or output is None:
         return torch.zeros_like(real)
-    if _is_token_first(named, output, real):
+    inputs, tokens = real.shape
+    ambiguous = inputs == tokens and inputs > 1
+    turned = inputs != tokens and tuple(output.shape[:2]) == (tokens, inputs)
+    if turned or (ambiguous and _is_token_first(named, output)):
         return NotCapturable(
             "The blocks of the model put tokens before inputs, so that its rows cannot be told apart by input. "
             f"{METHODS_WITHOUT_ATTENTION}"
@@ -226,16 +229,13 @@ def find_read_rows(
     return grad.ne(0).any(-1) & real
 
 
-def _is_token_first(logits: Tensor, output: Tensor, real: Tensor) -> bool:
-    """Return whether block outputs are (tokens, inputs, features), as FSMT's are.
+def _is_token_first(logits: Tensor, output: Tensor) -> bool:
+    """Return whether block outputs are (tokens, inputs, features), as FSMT's are, of as many inputs as tokens.
 
-    With as many inputs as tokens the shape does not decide. Then the gradient of one input's logits
-    does: it is zero at all other inputs. Two inputs are tested, because the row of one may lie on the
-    diagonal, which is the same both ways.
+    Where the shape does not decide, the gradient of one input's logits does: it is zero at all other
+    inputs. Two inputs are tested, because the row of one may lie on the diagonal, which is the same
+    both ways.
     """
-    inputs, tokens = real.shape
-    if inputs != tokens or inputs == 1:
-        return tuple(output.shape[:2]) == (tokens, inputs) and inputs != tokens
     for number in (0, 1):
         (grad,) = torch.autograd.grad(logits[number].sum(), output, retain_graph=True)
         first, second = grad.ne(0).any(-1).nonzero().unbind(1)
@@ -340,9 +340,3 @@ def explain_refusal(
             f"information in another way. {METHODS_WITHOUT_ATTENTION}"
         )
     return None
-
-
-def is_pooling(recorder: ForwardRecorder, batch: Batch) -> bool:
-    """Return whether the model's only attention is one row over the tokens, outside any block."""
-    shapes = [(layer.length, layer.v.shape[2]) for layer in recorder.layers]
-    return shapes == [(1, batch.real.shape[1])] and recorder.layers[0].hidden is None

@@ -41,7 +41,6 @@ from whence.tracing.recorder import (
     explain_refusal,
     find_default_row,
     find_read_rows,
-    is_pooling,
 )
 from whence.tracing.restore import restore_on_exit
 from whence.tracing.structure import (
@@ -413,7 +412,10 @@ def _run_and_record(
         if outputs is not None:
             outputs |= select_output_tensors(output)
         targets = ResolvedTargets(*spec.resolve(logits.detach()), spec, task)
-        pooled = attends and is_pooling(recorder, batch)
+        # Whether the only attention is one row over the tokens, outside any block.
+        layers, width = recorder.layers, batch.real.shape[1]
+        pooled = len(layers) == 1 and layers[0].hidden is None
+        pooled = pooled and (layers[0].length, layers[0].v.shape[2]) == (1, width)
         sides: EncoderDecoder | NotCapturable | None = None
         if attends and "decoder_input_ids" in batch.inputs:
             targets_length = batch.inputs["decoder_input_ids"].shape[1]
