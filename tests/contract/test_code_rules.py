@@ -34,9 +34,9 @@ BUDGETS = {
     "core": (1_165, 650),
     "data": (4_890, 2_700),
     "explain": (7_500, 4_300),
-    "flow": (1_360, 1_000),
-    "kernels": (2_720, 2_200),
-    "lrp": (1_950, 1_600),
+    "flow": (1_270, 1_000),
+    "kernels": (2_710, 2_200),
+    "lrp": (1_900, 1_600),
     "methods": (1_750, 1_500),
     "metrics": (2_150, 1_800),
     "models": (2_020, 1_050),
@@ -47,7 +47,7 @@ BUDGETS = {
     "studies/compare": (2_270, 1_500),
     "studies/evaluation": (3_400, 1_650),
     "studies/training": (1_330, 850),
-    "tracing": (5_930, 4_200),
+    "tracing": (5_910, 4_200),
     "trust": (990, 850),
 }
 MOST_FILES = 280
