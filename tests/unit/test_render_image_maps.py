@@ -24,7 +24,7 @@ from whence.render.colour import (
     scale_scores,
     select_strongest_patches,
 )
-from whence.render.image_maps import (
+from whence.render.images import (
     decode_png_base64,
     dim_image,
     encode_png_base64,

@@ -28,7 +28,7 @@ from whence.explain.word_scores import (
 )
 from whence.methods import resolve_score_unit
 from whence.render.colour import ColourScale, compute_colour_scale, compute_heatmap
-from whence.render.image_maps import Pixels, decode_png_base64, encode_png_base64
+from whence.render.images import Pixels, decode_png_base64, encode_png_base64
 from whence.trust.card import Trust
 
 if TYPE_CHECKING:

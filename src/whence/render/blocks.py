@@ -14,7 +14,7 @@ from whence.render.colour import (
     get_colour_scale,
     scale_scores,
 )
-from whence.render.image_maps import (
+from whence.render.images import (
     arrange_score_maps,
     decode_display_image,
     describe_score_range,
@@ -130,7 +130,7 @@ def _build_grid(payload: doc.JsonObject, explanation: doc.JsonObject) -> doc.Tab
     return doc.Table(["", *map(str, range(1, width + 1))], rows)
 
 
-def build_pictures(payloads: Sequence[dict[str, Any]]) -> list[doc.Block]:
+def build_pictures(payloads: Sequence[doc.JsonObject]) -> list[doc.Block]:
     """Return a picture and its maps side by side, with one payload per class; empty without a picture."""
     if not payloads[0].get("picture"):
         return []
