@@ -15,7 +15,7 @@ from torch import Tensor
 
 from whence.core.errors import BadEncoding
 from whence.data.images import ImageFill
-from whence.data.tokens import EncodedInput
+from whence.data.tokens import EncodedInput, IntegerRow
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,11 @@ class Variants:
 
 def _stack(rows: Sequence[Sequence[Any]]) -> Array:
     """Return sequences of numbers, or of boxes, as one array, (rows, longest, ...); zero after their ends."""
-    arrays = [np.array(row, dtype=np.int64) for row in rows]
+    arrays = [
+        row.array if isinstance(row, IntegerRow) else np.array(row, dtype=np.int64) for row in rows
+    ]
+    if len({len(array) for array in arrays}) == 1:
+        return np.stack(arrays)
     stacked = np.zeros((len(rows), *max(arrays, key=len).shape), dtype=np.int64)
     for row, values in zip(stacked, arrays, strict=True):
         row[: len(values)] = values

@@ -7,20 +7,7 @@ gives relevance, as autograd's walk gives the gradient; both stand on the same f
 
 from typing import Any, Literal
 
-from whence.lrp.decompose import (
-    DECOMPOSE,
-    BiasSharing,
-    TransformerBlock,
-    compute_token_vectors,
-    compute_value_zeroing,
-    decompose,
-    find_first_input,
-    find_transformer_block,
-    roll_out,
-    split_by_token,
-)
-from whence.lrp.node import StabiliserName
-from whence.lrp.propagate import Relevance, compute_relevance, find_output_seeds
+from whence.lrp.decompose import DECOMPOSE
 from whence.lrp.tables import ATTN_LRP, CHEFER, CP_LRP, ORIGINAL_LRP, RuleTable
 
 # Stated on the card of every LRP method.
@@ -32,28 +19,4 @@ TABLES: dict[str, RuleTable[Any]] = {
 }
 Rules = Literal["ours", "original"]  # of Chefer et al.: the tables CHEFER and ORIGINAL_LRP
 
-__all__ = [
-    "ATTN_LRP",
-    "CHEFER",
-    "CP_LRP",
-    "DECOMPOSE",
-    "NOTICE",
-    "ORIGINAL_LRP",
-    "TABLES",
-    "BiasSharing",
-    "Relevance",
-    "RuleTable",
-    "Rules",
-    "StabiliserName",
-    "TransformerBlock",
-    "compute_relevance",
-    "compute_token_vectors",
-    "compute_value_zeroing",
-    "decompose",
-    "find_first_input",
-    "find_output_seeds",
-    "find_transformer_block",
-    "roll_out",
-    "rules",
-    "split_by_token",
-]
+__all__ = ["NOTICE", "TABLES", "RuleTable", "Rules", "rules"]

@@ -9,7 +9,7 @@ gradients are taken at the output of `get_input_embeddings()`; attention methods
 prediction reads; layers count from 0 at the input; every token has a score, special ones included.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Any, Literal
 
@@ -18,7 +18,9 @@ from torch import Tensor
 
 from whence.core.errors import BadMethod
 from whence.core.registry import Entry, Registry
+from whence.data.removal import Removal, resolve_removal
 from whence.render.colour import SCORE_UNITS, ScoreUnit
+from whence.tracing.ask import resolve_baseline
 from whence.tracing.trace import NEEDS, Trace
 
 Scores = Tensor | tuple[Tensor, Mapping[str, Tensor]]
@@ -65,6 +67,20 @@ def with_own_score(scores: Tensor, rows: Tensor, real: Tensor, own: OwnScore) ->
     place &= place.sum(1, keepdim=True) == 1
     smallest = scores.masked_fill(~real, torch.inf).amin(1, keepdim=True)
     return torch.where(place, smallest if own == "min" else torch.zeros_like(smallest), scores)
+
+
+def settle_removal(
+    parameters: dict[str, Any],
+    fillers: Mapping[str, int],
+    prefer: Sequence[Removal] = ("mask", "delete"),
+) -> dict[str, Any]:
+    """Fill in the way of removal: the first of `prefer` that the model has."""
+    return {**parameters, "remove": resolve_removal(parameters["remove"], fillers, prefer)}
+
+
+def settle_baseline(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str, Any]:
+    """Fill in the baseline that the model has."""
+    return {**parameters, "baseline": resolve_baseline(parameters["baseline"], fillers)}
 
 
 def _check(entry: Entry) -> None:
@@ -128,5 +144,7 @@ __all__ = [
     "method",
     "query_rows",
     "resolve_score_unit",
+    "settle_baseline",
+    "settle_removal",
     "with_own_score",
 ]

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from functools import cache, partial
 from inspect import signature
 from threading import Thread
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -49,12 +49,9 @@ _DENSE_MASK_IMPLEMENTATIONS = frozenset({"sdpa", "eager", None})
 Result = TypeVar("Result")
 
 
-class RoutedRunner(Protocol):
-    """A callable that runs work with routed attention, and again without if the results disagree."""
-
-    def __call__(
-        self, work: Callable[[], Result], agrees: Callable[[Result], bool] | None = None
-    ) -> Result: ...
+def can_route_unobserved(model: Any) -> bool:
+    """Return whether a model's attention may be routed through whence when nothing is recorded."""
+    return bool(_list_replaceable_implementations(model))
 
 
 def _list_replaceable_implementations(model: Any) -> list[str | None]:
@@ -63,21 +60,19 @@ def _list_replaceable_implementations(model: Any) -> list[str | None]:
     return own if _DENSE_MASK_IMPLEMENTATIONS.issuperset(own) else []
 
 
-def can_route_unobserved(model: Any) -> bool:
-    """Return whether a model's attention may be routed through whence when nothing is recorded."""
-    return bool(_list_replaceable_implementations(model))
-
-
-class _UnobservedRunner:
+class UnobservedRunner:
     """Runs work with a model's attention routed, until a run shows that routing does not work."""
 
-    def __init__(self, model: Any, routing: ExitStack, *, adds: bool) -> None:
-        """Take the stack that holds the routing open; `adds`: the model's own masks are additive."""
+    def __init__(self, model: Any, routing: ExitStack, own: list[str | None]) -> None:
+        """Route attention on this stack, unless the model has no replaceable implementations of its `own`."""
         self._model = model
         self._routing = routing
-        self._adds = adds
+        self._adds = "eager" in own  # the model's own masks are additive
         self._used = False
-        self._is_unrouted = False
+        self._is_routed = bool(own)
+        if own:
+            routing.enter_context(clear_attention_overrides())
+            routing.enter_context(route_attention(model, self))
 
     def attention(self, _: AttentionLayer) -> None:
         """Record that an attention call was routed; the layer itself is not kept."""
@@ -87,7 +82,7 @@ class _UnobservedRunner:
         self, work: Callable[[], Result], agrees: Callable[[Result], bool] | None = None
     ) -> Result:
         """Run work that calls the model at least once; repeat it unrouted if routing failed."""
-        if self._is_unrouted:
+        if not self._is_routed:
             return work()
         try:
             result = work()
@@ -100,22 +95,15 @@ class _UnobservedRunner:
         # The model bypassed the routing, perhaps with masks that it does not take, or gave other outputs.
         get_facts(self._model).is_routable = False
         self._routing.close()
-        self._is_unrouted = True
+        self._is_routed = False
         return work()
 
 
 @contextmanager
-def route_unobserved(model: Any) -> Iterator[RoutedRunner]:
+def route_unobserved(model: Any) -> Iterator[UnobservedRunner]:
     """Yield a runner of work with the model's attention routed, or a plain one if it cannot be."""
     with hold_parts(model), ExitStack() as stack:
-        own = _list_replaceable_implementations(model)
-        if not own:
-            yield _run_directly
-            return
-        runner = _UnobservedRunner(model, stack, adds="eager" in own)
-        stack.enter_context(clear_attention_overrides())
-        stack.enter_context(route_attention(model, runner))
-        yield runner
+        yield UnobservedRunner(model, stack, _list_replaceable_implementations(model))
 
 
 def run_without_dense_masks(
@@ -124,12 +112,6 @@ def run_without_dense_masks(
     """Run work that calls the model at least once, without dense masks where that is possible."""
     with route_unobserved(model) as runner:
         return runner(work, agrees)
-
-
-def _run_directly(
-    work: Callable[[], Result], agrees: Callable[[Result], bool] | None = None
-) -> Result:
-    return work()
 
 
 def run_forward(model: Any, batch: Batch) -> Any:
