@@ -7,7 +7,13 @@ the size of all scores; `by length` is the part that an explanation which knows 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from whence.explain.word_scores import SegmentScore, WordAggregation, sum_by_segment
+from whence.explain.word_scores import (
+    ColourScale,
+    SegmentScore,
+    WordAggregation,
+    compute_colour_scale,
+    sum_by_segment,
+)
 from whence.render.blocks import (
     build_pictures,
     build_provenance,
@@ -15,13 +21,7 @@ from whence.render.blocks import (
     build_tinted_input,
     build_top_table,
 )
-from whence.render.colour import (
-    IMAGE_SCALE_NOTE,
-    TEXT_SCALE_NOTE,
-    ColourScale,
-    compute_colour_scale,
-    format_target,
-)
+from whence.render.colour import IMAGE_SCALE_NOTE, TEXT_SCALE_NOTE, format_target
 from whence.render.document import (
     Block,
     Cell,

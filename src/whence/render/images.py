@@ -117,7 +117,7 @@ def arrange_score_maps(
                         explanation["scores"],
                         payload["picture"]["grid"],
                         signed=explanation["signed"],
-                        floor=get_colour_scale(explanation, "patch")["floor"],
+                        floor=get_colour_scale(explanation)["floor"],
                     ),
                 )
                 for explanation in payload.get("explanations") or payload["methods"]
@@ -141,7 +141,7 @@ def describe_score_range(explanation: Mapping[str, Any]) -> str:
     if not scale_scores(scores, signed=explanation["signed"]).any():
         return FLAT_MAP_NOTE
     sign = "+" if explanation["signed"] else ""
-    scale = get_colour_scale(explanation, "patch")
+    scale = get_colour_scale(explanation)
     text = f"scores from {scores.min():{sign}.3g} to {scores.max():{sign}.3g}{format_unit(explanation)}"
     return f"{text}. {scale['note']}" if scale["note"] else text
 
