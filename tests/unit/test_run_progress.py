@@ -175,6 +175,18 @@ def test_estimate_cost_of_slow_examples_samples_only_one():
     assert found.seconds.high == pytest.approx(3 * found.seconds.middle)
 
 
+def test_estimate_cost_tries_no_more_slow_examples_than_its_share_of_the_work():
+    few = TimedWorkers(seconds=1.0)
+    estimate_cost(PLAN, ToyDataset(12), few, share=0.05)
+    assert [len(task.items) for task in few.tasks] == [1]
+    many = TimedWorkers(seconds=1.0)
+    estimate_cost(PLAN, ToyDataset(100), many, share=0.05)
+    assert [len(task.items) for task in many.tasks] == [1, 4]
+    quick = TimedWorkers(seconds=0.001)
+    estimate_cost(PLAN, ToyDataset(12), quick, share=0.05)
+    assert len(quick.tasks) > 1
+
+
 def test_estimate_cost_subtracts_stored_results():
     held = SimpleNamespace(count_results=lambda: {"a": 10, "t": 4, "b": 10}, list_bad_rows=list)
     workers = TimedWorkers(0.001)
