@@ -414,13 +414,6 @@ class RunProgress(RunObserver):
         """Return the progress of each method."""
         return [self._build_method_progress(name) for name in self._methods]
 
-    def estimate_remaining_seconds(self) -> float | None:
-        """Return the remaining seconds; None if unknown."""
-        known = [one.seconds for one in self.list_method_progress()]
-        return (
-            None if any(one is None for one in known) else max((s for s in known if s), default=0.0)
-        )
-
     def _count_total(self) -> int | None:
         """Return the number of examples; above 50,000 rows it was estimated and may be too low."""
         return None if self._total is None else max(self._total, self._n_opened)
