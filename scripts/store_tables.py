@@ -1,6 +1,6 @@
 """Tables of docs/reference/store.md: columns of a run's tables, from the schema that writes them."""
 
-from whence.runs.store import COLUMNS
+from whence.runs.records import COLUMNS
 
 
 def render_table(table: str) -> str:

@@ -8,6 +8,7 @@ from tests import audit_payloads
 from whence.data.dataset import open_dataset
 from whence.runs.chunks import iterate_windows
 from whence.runs.plan import Execution, Plan
+from whence.runs.records import build_tables
 from whence.runs.results import Run
 from whence.runs.store import Store
 from whence.runs.task import Task
@@ -35,7 +36,7 @@ def write_dataset(folder, rows=ROWS, name="reviews.tsv"):
     return path
 
 
-def make_run(out, data, explainer, commit=True, spoil=None, **asked):
+def make_run(out, data, explainer, finish=True, spoil=None, **asked):
     """Do a run on a model that is loaded already. `spoil` may change what the worker gives."""
     plan = Plan(
         **{"model": "reviews", "data": str(data), "methods": METHODS, "metrics": METRICS, **asked}
@@ -43,17 +44,27 @@ def make_run(out, data, explainer, commit=True, spoil=None, **asked):
     worker, rows = Worker(plan, Execution(), explainer), open_dataset(str(data))
     with Store.open_locked(out) as store:
         store.begin(plan, worker.identity, rows.facts())
+        store.log_event("start", {"software": worker.identity.software})
         for window in iterate_windows(rows):
+            store.find_results(window)
             for chunk, items in enumerate(window.chunks):
                 done = worker.do(Task(window.number, chunk, items, plan.methods))
-                store.add_result(
-                    done if spoil is None else replace(done, records=spoil(done.records))
-                )
-            if commit:
-                store.commit_window(window)
-        if commit:
+                store.add_result(done if spoil is None else with_records(done, spoil))
+            if finish:
+                store.close_window(window)
+        if finish:
             store.finish()
     return Run(out)
+
+
+def with_records(done, change):
+    """Return a task's result with other records."""
+    records = [
+        {"table": name, **record}
+        for name, table in done.tables.items()
+        for record in table.to_pylist()
+    ]
+    return replace(done, tables=build_tables(change(records)))
 
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -240,99 +251,6 @@ def report_payload(evaluation=None, **changes):
             "plan": 'model = "reviews"\ndata = "reviews.tsv"\n',
             "command": "whence run --model reviews --data reviews.tsv --out out",
         },
-    }
-    return {**found, **changes}
-
-
-def comparison_payload(**changes):
-    """Return the payload of two runs compared."""
-    side = {
-        "name": "first",
-        "state": "complete",
-        "examples": 40,
-        "total": 40,
-        "damage": [],
-        "data": "reviews.tsv",
-        "model": {"name": "reviews", "class": "BertForSequenceClassification", "dtype": "float32"},
-    }
-    found = {
-        "version": 1,
-        "kind": "runs",
-        "sentence": "On 38 examples of both, the second run is better in 1 of 2 comparisons, and worse in none.",
-        "a": side,
-        "b": {
-            **side,
-            "name": "second",
-            "state": "running",
-            "examples": 38,
-            "total": 40,
-            "damage": ["1 file is damaged."],
-        },
-        "data": {"shared": 38, "only_a": 2, "only_b": 0},
-        "only": {"a": [], "b": ["lime"]},
-        "differences": [{"what": "model.fingerprint", "a": "f00d", "b": "feed"}],
-        "gains": [
-            {
-                "method": "attcat",
-                "metric": "comprehensiveness",
-                "direction": "higher",
-                "a": interval(0.5, 0.4, 0.6, 38),
-                "b": interval(0.7, 0.6, 0.8, 38),
-                "gain": interval(0.2, 0.1, 0.3, 38),
-                "null_a": interval(0.2, 0.1, 0.25, 38),
-                "null_b": interval(0.22, 0.1, 0.25, 38),
-                "p": 0.0004,
-                "enough": True,
-                "verdict": "better",
-            },
-            {
-                "method": "rollout",
-                "metric": "sufficiency",
-                "direction": "lower",
-                "a": None,
-                "b": None,
-                "gain": None,
-                "null_a": None,
-                "null_b": None,
-                "p": None,
-                "enough": False,
-                "verdict": "not tested in both",
-            },
-        ],
-        "comparisons": 1,
-        "needed": 6,
-        "agreement": [
-            {
-                "method": "attcat",
-                "tau": interval(0.31, 0.2, 0.4, 38),
-                "null": interval(0.01, -0.05, 0.05, 38),
-                "equal": 0,
-                "why": None,
-            },
-            {
-                "method": "rollout",
-                "tau": None,
-                "null": None,
-                "equal": 0,
-                "why": "No example has the same tokens in both.",
-            },
-        ],
-        "predictions": {
-            "same": interval(0.95, 0.87, 1.0, 38),
-            "changed": 2,
-            "accuracy_a": interval(0.9, 0.8, 1.0, 38),
-            "accuracy_b": None,
-            "first": [
-                {
-                    "id": "line 4",
-                    "a": "negative",
-                    "b": "positive",
-                    "label": "1",
-                    "text": "not a bad film",
-                }
-            ],
-        },
-        "apart": [{"method": "attcat", "tau": -0.6, "a": extreme(), "b": extreme(which="worst")}],
     }
     return {**found, **changes}
 

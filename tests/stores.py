@@ -8,6 +8,7 @@ from whence.data.example import Example
 from whence.runs.chunks import Window, split_into_chunks
 from whence.runs.keys import compute_setting_digest
 from whence.runs.plan import Plan
+from whence.runs.records import build_tables
 from whence.runs.store import Store
 from whence.runs.task import Identity, Item, TaskResult
 
@@ -122,7 +123,8 @@ def make_task_result(who, own, chunk, methods=None, failing=()):
         for method in methods or who.explained
         for record in records(who, one, method, "not-finite" if one.row in failing else None)
     ]
-    return TaskResult(own.number, chunk, found, 0.5, {"attcat": {"seconds": 0.25}}, "worker 1")
+    tables = build_tables(found)
+    return TaskResult(own.number, chunk, tables, 0.5, {"attcat": {"seconds": 0.25}}, "worker 1")
 
 
 def write_store(out, asked=None, who=None, windows=(0, 1), failing=(), data=DATA, size=6):
@@ -137,8 +139,8 @@ def write_store(out, asked=None, who=None, windows=(0, 1), failing=(), data=DATA
 
 
 def complete_window(store, who, own, retry=False, failing=(), part=None):
-    """Do what is missing of a window, as the loop of a run does, and commit it."""
-    held = store.find_results(own.number)
+    """Do what is missing of a window, as the loop of a run does, and close it."""
+    held = store.find_results(own)
     for number, items in enumerate(own.chunks):
         if part is not None and (own.number + number) % part[1] != part[0] - 1:
             continue
@@ -147,7 +149,7 @@ def complete_window(store, who, own, retry=False, failing=(), part=None):
         ]
         if missing:
             store.add_result(make_task_result(who, own, number, missing, failing))
-    store.commit_window(own)
+    store.close_window(own)
 
 
 def lacks(who, held, one, method, retry=False):
@@ -159,12 +161,12 @@ def lacks(who, held, one, method, retry=False):
 
 
 def contents(folder):
-    """Return all files that count, by name: not the journal, not what was set aside, not the lock."""
+    """Return all files that count, by name: not the log, not what was set aside, not the lock."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(Path(folder).rglob("*"))
         if path.is_file()
-        and path.relative_to(folder).parts[0] not in ("journal", "damaged", "lock")
+        and path.relative_to(folder).parts[0] not in ("log.jsonl", "damaged", "lock")
     }
 
 

@@ -1,14 +1,17 @@
 """Toy workers without a model: a task's text makes them wait, raise or die; others fail on load; toy tasks."""
 
 import faulthandler
+import json
 import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 from whence.core.errors import UnknownModel
 from whence.data.example import Example
 from whence.runs.plan import Execution, Plan
+from whence.runs.records import build_tables
 from whence.runs.task import Identity, Item, Task, TaskResult
 
 SETTING = "0123456789abcdef"
@@ -45,18 +48,30 @@ class ToyWorker:
             if word == "raise":
                 raise ValueError("as it was told")
             time.sleep({"slow": 0.1, "forever": 600}.get(word, 0))
-            records.append(
-                {
-                    "row": item.row,
-                    "alone": len(task.items) == 1,
-                    "pid": os.getpid(),
-                    "threads": os.environ.get("OMP_NUM_THREADS"),
-                }
-            )
+            facts = {
+                "alone": len(task.items) == 1,
+                "pid": os.getpid(),
+                "threads": os.environ.get("OMP_NUM_THREADS"),
+            }
+            names = dict.fromkeys(("key", "example"), item.digest) | {"id": json.dumps(facts)}
+            what = {"table": "explanations", "setting": SETTING, "method": "toy"}
+            records.append({"row": item.row, **names, **what})
         costs = {"toy": {"seconds": 1.0, "forward": float(len(task.items))}}
         return TaskResult(
-            task.window, task.chunk, records, 1.0, costs, memory={"host": 7, "device": 0}
+            task.window,
+            task.chunk,
+            build_tables(records),
+            1.0,
+            costs,
+            f"toy {os.getpid()}",
+            {"host": 7, "device": 0},
         )
+
+
+def read_records(result: TaskResult) -> list[dict[str, Any]]:
+    """Return the records of a result, with what a toy worker says of itself; one that killed says nothing."""
+    records: list[dict[str, Any]] = result.tables["explanations"].to_pylist()
+    return [{**one, **({} if one["error"] else json.loads(one["id"]))} for one in records]
 
 
 def unloadable(plan: Plan, manner: Execution) -> ToyWorker:

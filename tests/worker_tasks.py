@@ -44,10 +44,14 @@ def run_as_one_task(explainer, given=TEXTS, manner=Execution(), **changed):  # n
     return worker.do(Task(0, 0, tuple(some), tuple(worker.identity.explained)))
 
 
+def list_records(found):
+    """Return all records of a result, with the table of each."""
+    return [
+        {"table": name, **row} for name, rows in found.tables.items() for row in rows.to_pylist()
+    ]
+
+
 def table(found, name):
     """Return the rows of a table, by row of the data, method and metric."""
-    return {
-        (row["row"], row["method"], row.get("metric")): row
-        for row in found.records
-        if row["table"] == name
-    }
+    rows = found.tables[name].to_pylist()
+    return {(row["row"], row["method"], row.get("metric")): row for row in rows}

@@ -142,7 +142,7 @@ def _measure_rate(
         if time.perf_counter() - started > limit:
             break
     taken = time.perf_counter() - started
-    told: dict[str, Any] = {"failed": sum(row["error"] is not None for row in done.records)}
+    told: dict[str, Any] = {"failed": _count_failed(done)}
     if clock.cuda:
         told["peak"] = torch.cuda.max_memory_allocated(clock.device)
     middle = statistics.quantiles(rates, n=4) if len(rates) > 1 else [rates[0]] * 3
@@ -155,7 +155,7 @@ def _measure_rate(
         documents=count,
         chunks=len(rates),
         chunk=len(tasks[0].items),
-        rows=len(done.records) / len(tasks[0].items),
+        rows=sum(table.num_rows for table in done.tables.values()) / len(tasks[0].items),
         **told,
         **_measure_bytes(done),
     )
@@ -217,11 +217,15 @@ def _measure_sharing(log: Log, clock: Clock, model: Path, options: argparse.Name
             log.add(f"{name}, workers on one device", **about, rate=sum(rates), each=rates)
 
 
+def _count_failed(done: TaskResult) -> int:
+    return sum(t.num_rows - t["error"].null_count for t in done.tables.values())
+
+
 def _measure_bytes(done: TaskResult) -> dict[str, float]:
     """Return the bytes of a row of each table, as sent and as held until its window is complete."""
     found = {}
     for table in ("explanations", "metrics"):
-        rows = [row for row in done.records if row["table"] == table]
+        rows = done.tables[table].to_pylist()
         if rows:
             found[f"bytes_sent_{table}"] = sum(len(json.dumps(row)) for row in rows) / len(rows)
     return found
@@ -247,7 +251,7 @@ def _measure_whole_set(log: Log, clock: Clock, model: str, data: str, tiny: bool
             done = worker.do(task)
             rates.append(len(task.items) / (time.perf_counter() - before))
             examples += len(task.items)
-            failed += sum(row["error"] is not None for row in done.records)
+            failed += _count_failed(done)
     if started is None:
         return
     taken = time.perf_counter() - started

@@ -65,9 +65,8 @@ def measure_processes(root: int) -> tuple[float, int]:
 
 
 def count_windows(out: Path) -> int:
-    """Return the number of windows that the store has committed."""
-    index = out / "index"
-    return sum(1 for one in index.glob("*.json")) if index.is_dir() else 0
+    """Return the number of windows of which the store has files."""
+    return len({path.stem.partition("-")[0] for path in out.glob("explanations/*.parquet")})
 
 
 def watch_command(command: list[str], out: Path, threads: int, window: int) -> Iterator[Sample]:

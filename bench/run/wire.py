@@ -3,8 +3,8 @@
     PYTHONPATH=src:. python -m bench.run.wire [--json FILE] [--documents N] [--only WORK] [--tokens N ...]
 
 Measured is, for each document: the bytes of a task on its way to a worker and of its result on the way back (pickled,
-the records packed by the worker, as both backends send them), the processor's seconds that the process of the run
-takes for it (cut the data into chunks, pickle and unpickle, add to the store, commit; the middle one of five runs
+as both backends send them), the processor's seconds that the process of the run
+takes for it (cut the data into chunks, pickle and unpickle, add to the store; the middle one of five runs
 over what the worker answered), and the bytes of the store.
 None of it depends on the model's size, so the model is a tiny one; documents are random words, as in `bench.run.gpu`.
 """
@@ -24,7 +24,6 @@ from bench.run.synthetic import generate_documents, save_model
 from bench.speed.measuring import ROOT, Log
 
 from whence.data.dataset import open_dataset
-from whence.runs.backends import PackingWorker
 from whence.runs.chunks import iterate_windows
 from whence.runs.plan import Execution, Plan
 from whence.runs.store import Store
@@ -63,7 +62,7 @@ def main() -> None:
 
 
 def _measure(log: Log, name: str, tokens: int, plan: Plan, out: Path) -> None:
-    worker = PackingWorker(Worker(plan, Execution(device="cpu")))
+    worker = Worker(plan, Execution(device="cpu"))
     found = iterate_windows(open_dataset(plan.data), tested=bool(plan.metrics))
     tasks = [
         Task(window.number, number, items, plan.methods)
@@ -103,7 +102,7 @@ def _measure_driver(
                 pickle.dumps(Task(window.number, number, items, plan.methods))
                 done: TaskResult = pickle.loads(answers[window.number, number])  # noqa: S301 - made above
                 store.add_result(done)
-            store.commit_window(window)
+            store.close_window(window)
         seconds = time.process_time() - started
         store.finish()
     return seconds

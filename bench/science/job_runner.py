@@ -216,9 +216,10 @@ def _do_task(task: tuple[tuple[str, ...], list[int]]) -> list[Row]:
     found = _OWN["worker"].do(Task(0, 0, items, names))
     lines = []
     for number in numbers:
-        own = [one for one in found.records if one["row"] == number]
-        made = [one for one in own if one["table"] == "explanations"]
-        tests = [one for one in own if one["table"] == "metrics"]
+        made, tests = (
+            [one for one in found.tables[name].to_pylist() if one["row"] == number]
+            for name in ("explanations", "metrics")
+        )
         lines.append(
             {
                 "number": number,

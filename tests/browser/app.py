@@ -84,6 +84,7 @@ def stored_runs(path: Path) -> Path:
     stores.write_store(path / "second")
     with Store.open_locked(path / "unfinished") as store:
         store.begin(stores.plan(limit=40), who, stores.DATA)
+        store.find_results(stores.window())
         store.add_result(stores.make_task_result(who, stores.window(), 0))
     stores.write_store(path / "torn")
     (path / "torn" / "manifest.json").write_text("{")

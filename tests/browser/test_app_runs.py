@@ -39,6 +39,7 @@ def test_runs_page_lists_states_and_updates_while_a_run_is_written(tour, folder)
     with Store.open_locked(folder / "unfinished") as store:
         who = stores.identity()
         store.begin(stores.plan(limit=40), who, stores.DATA)
+        store.find_results(stores.window())
         store.add_result(stores.make_task_result(who, stores.window(), 1))
         expect(row(page, "unfinished")).to_contain_text("4 of 40", timeout=20_000)
     photograph(page, "runs")

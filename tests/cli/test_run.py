@@ -52,11 +52,11 @@ def data(tmp_path):
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Return all that a run writes but the journal."""
+    """Return all that a run writes but the log."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.relative_to(folder).parts[0] not in ("journal", "lock")
+        if path.is_file() and path.relative_to(folder).parts[0] not in ("log.jsonl", "lock")
     }
 
 
@@ -111,7 +111,7 @@ def test_run_command_after_sigint_resumes_to_the_same_bytes(run, data, tmp_path)
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as one:
-        while not list(disturbed.glob("pending/*.arrows")) and one.poll() is None:
+        while not list(disturbed.glob("metrics/*.parquet")) and one.poll() is None:
             time.sleep(0.02)
         one.send_signal(signal.SIGINT)
         one.send_signal(signal.SIGINT)
@@ -145,7 +145,7 @@ def _signals():
         ("count_results", signal.SIGTERM, 143),
         ("add_result", signal.SIGTERM, 143),
         ("find_results", signal.SIGINT, 130),
-        ("commit_window", signal.SIGINT, 130),
+        ("close_window", signal.SIGINT, 130),
         ("finish", signal.SIGTERM, 143),
     ],
 )
@@ -197,7 +197,7 @@ def test_run_command_with_a_larger_limit_computes_only_the_new_rows(run, data, t
     options = ("run", "--data", data, "--model", "reviews", *METHODS, "--out", tmp_path / "out")
     assert "10 explanations, 10 of them new" in run(*options, "--limit", "5")[1]
     assert "24 explanations, 14 of them new" in run(*options, "--limit", "12")[1]
-    assert [row["row"] for row in rows(tmp_path / "out")] == sorted([*range(12)] * 2)
+    assert sorted(row["row"] for row in rows(tmp_path / "out")) == sorted([*range(12)] * 2)
     status, _, err = run(*options, "--sample", "12")
     assert status == 42
     assert "another sample" in err

@@ -13,7 +13,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 WINDOW, CHUNK = 8, 3  # examples
 METHODS, METRICS = "attcat,gradient", "comprehensiveness"
-OTHERS = ("journal/", "damaged/", "lock")  # who, when and what was broken: no results
+OTHERS = ("log.jsonl", "damaged/", "lock")  # who, when and what was broken: no results
 WORDS = (
     "gripping",
     "dull",

@@ -42,26 +42,26 @@ def test_run_after_damage_to_any_store_file_restores_the_same_bytes(
     for number, name in enumerate(expected_contents):
         harm = HARMS[number % len(HARMS)]
         harm(out / name)
-        # An index that is gone is missed by the files that it told of: they bear its number.
-        known = Path(name).stem.removeprefix("part-")
-        assert any(known in problem.where for problem in verify_store(out)), (name, harm.__name__)
+        # What is gone is missed in the manifest's totals.
+        missed = "manifest.json" if harm is delete_file else name
+        assert missed in [problem.where for problem in verify_store(out)], (name, harm.__name__)
         assert scene.run(out) == 0, (name, harm.__name__, scene.told(out))
         assert contents(out) == expected_contents, (name, harm.__name__)
         assert list(verify_store(out)) == []
 
 
-def test_store_verify_names_a_damaged_file_and_repair_sets_the_file_aside(
+def test_store_verify_names_a_damaged_file_and_the_next_run_sets_the_file_aside(
     scene, undisturbed, expected_contents
 ):
     out = scene.folder / "repaired"
     shutil.copytree(undisturbed, out)
-    flip_one_bit(out / "metrics" / "part-000001.parquet")
+    flip_one_bit(out / "metrics" / "000001-000.parquet")
     assert scene.store("verify", str(out), out=out) == BAD_STORE
-    assert "metrics/part-000001.parquet" in scene.told(out)
-    assert scene.store("repair", str(out), out=out) == 0, scene.told(out)
-    (kept,) = (out / "damaged").rglob("*part-000001.parquet*")
-    assert kept.is_file()
+    assert "metrics/000001-000.parquet" in scene.told(out)
     assert scene.run(out) == 0, scene.told(out)
+    assert "metrics/000001-000.parquet is damaged" in scene.told(out)
+    (kept,) = (out / "damaged").iterdir()
+    assert kept.name == "metrics-000001-000.parquet.1"
     assert contents(out) == expected_contents
 
 
@@ -71,7 +71,7 @@ def test_run_removes_half_written_temporary_files_from_the_store(
     out = scene.folder / "littered"
     shutil.copytree(undisturbed, out)
     # As whence.core.files calls a file that is not whole yet.
-    (out / "explanations" / ".part-000001.parquet.abcd1234").write_bytes(b"PAR1 half of")
+    (out / "explanations" / ".000001-000.parquet.abcd1234").write_bytes(b"PAR1 half of")
     (out / ".manifest.json.abcd1234").write_bytes(b'{"format"')
     assert scene.run(out) == 0, scene.told(out)
     assert contents(out) == expected_contents

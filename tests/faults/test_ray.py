@@ -16,11 +16,10 @@ from tests import toy_workers as toy
 from whence.core.errors import UnknownModel, WorkersFailed
 from whence.data.dataset import compute_example_id
 from whence.data.example import Example
-from whence.runs import store
-from whence.runs.backends import WorkerPool, create_backend
+from whence.runs.backends import create_backend
 from whence.runs.chunks import split_into_chunks
 from whence.runs.plan import Execution, Plan
-from whence.runs.ray import ActorGroup, _resolve_resources
+from whence.runs.ray import ActorPool, _resolve_resources
 from whence.runs.task import Item, Task, TaskResult
 
 pytestmark = [
@@ -51,7 +50,9 @@ WORDS = (
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT))  # so that actors find tests.toy_workers
+        patch.setenv(
+            "PYTHONPATH", f"{ROOT / 'src'}{os.pathsep}{ROOT}"
+        )  # so that actors find tests.toy_workers
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("OMP_NUM_THREADS", "1")
         found = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
@@ -83,13 +84,11 @@ def make_tasks(count: int, size: int) -> list[Task]:
 
 
 def rows(done: list[TaskResult]) -> list[dict[str, Any]]:
-    """Return all rows, in one order; those that were sent packed are read again."""
-    sent = [store.encode_records(one.records) for one in done if one.records]
-    tables = map(store.decode_tables, [*sent, *(part for one in done for part in one.packed)])
+    """Return all rows, in one order."""
     found = [
         {"table": name, **record}
-        for one in tables
-        for name, table in one.items()
+        for one in done
+        for name, table in one.tables.items()
         for record in table.to_pylist()
     ]
     return sorted(found, key=lambda one: (one["row"], one["table"], one["method"]))
@@ -120,7 +119,7 @@ def test_serial_processes_and_ray_give_the_same_rows(cluster, one_thread):
     assert not ray.is_initialized()  # left as it was found
 
 
-def test_actor_group_does_every_task_once_while_actors_and_nodes_die_and_return(cluster):
+def test_actor_pool_does_every_task_once_while_actors_and_nodes_die_and_return(cluster):
     """Work goes on until all of it has happened, and whatever happened, every task is done once."""
     manner = Execution("ray", address=cluster.address, actors=2, device="cpu")
     found: list[TaskResult] = []
@@ -135,7 +134,7 @@ def test_actor_group_does_every_task_once_while_actors_and_nodes_die_and_return(
             yield replace(toy.tasks("slow")[0], chunk=given)
             given += 1
 
-    with WorkerPool(ActorGroup(Plan("toy", "data"), manner, toy.ToyWorker)) as actors:
+    with ActorPool(Plan("toy", "data"), manner, toy.ToyWorker) as actors:
         for done in actors.map(tasks()):
             found.append(done)
             workers.add(done.worker)
@@ -150,20 +149,20 @@ def test_actor_group_does_every_task_once_while_actors_and_nodes_die_and_return(
                 continue
             chapter = next(story)
             if chapter == "an actor is killed":
-                ray.kill(actors._workers[0].handle.handle)
+                ray.kill(actors._workers[0].handle.actor)
             if chapter == "a node is lost":
                 cluster.remove_node(cluster.worker_nodes.copy().pop(), allow_graceful=False)
             if chapter == "a node is added":
                 cluster.add_node(**NODE)
     assert chapter == "the end"
     assert sorted(one.chunk for one in found) == list(range(given))
-    assert {record["threads"] for one in found for record in one.records} == {"1"}
+    assert {record["threads"] for one in found for record in toy.read_records(one)} == {"1"}
 
 
-def test_actor_group_with_an_unloadable_model_raises_the_workers_unknown_model(cluster):
+def test_actor_pool_with_an_unloadable_model_raises_the_workers_unknown_model(cluster):
     manner = Execution("ray", address=cluster.address, actors=1, device="cpu")
-    crew = ActorGroup(Plan("toy", "data"), manner, toy.unloadable)
-    with WorkerPool(crew) as actors, pytest.raises(UnknownModel, match="There is no model 'toy'"):
+    pool = ActorPool(Plan("toy", "data"), manner, toy.unloadable)
+    with pool as actors, pytest.raises(UnknownModel, match="There is no model 'toy'"):
         _ = actors.identity
     assert not ray.is_initialized()
 

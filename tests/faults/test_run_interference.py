@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,11 @@ def wait_until(true, seconds=60):
             return
         time.sleep(0.01)
     raise AssertionError("it did not happen")
+
+
+def command_line(pid):
+    """Return what a process was started with."""
+    return Path(f"/proc/{pid}/cmdline").read_text()
 
 
 def test_the_second_run_on_a_folder_is_refused_and_harms_nothing(scene, expected_contents):
@@ -45,7 +51,7 @@ def test_a_clock_that_jumps_changes_no_result(scene, expected_contents):
 def test_run_command_after_sigint_resumes_to_the_same_bytes(scene, expected_contents):
     out = scene.folder / "interrupted"
     pid = scene.start(out)
-    wait_until(lambda: any((out / "pending").glob("0*")))
+    wait_until(lambda: any((out / "metrics").glob("0*")))
     os.kill(pid, signal.SIGINT)
     assert scene.launcher.wait(pid) == INTERRUPTED, scene.told(out)
     assert scene.run(out) == 0, scene.told(out)
@@ -55,9 +61,9 @@ def test_run_command_after_sigint_resumes_to_the_same_bytes(scene, expected_cont
 def test_run_with_a_killed_worker_completes_with_the_same_bytes(scene, expected_contents):
     out = scene.folder / "workers"
     pid = scene.start(out, "--backend", "processes", "--workers", "2")
-    wait_until(lambda: any((out / "pending").glob("0*")))
+    wait_until(lambda: any((out / "metrics").glob("0*")))
     os.kill(pid, signal.SIGSTOP)  # so that it is not done before its worker dies
-    workers = sorted(set(list_session_processes(pid)) - {pid})
+    workers = [one for one in list_session_processes(pid) if "spawn_main" in command_line(one)]
     assert len(workers) == 2
     kill(workers[-1])
     os.kill(pid, signal.SIGCONT)

@@ -497,15 +497,14 @@ def _() -> Any:
 
 
 @cache
-def _ran(name: str = "run") -> Any:
+def _ran() -> Any:
     import whence
 
     data = Path("reviews.tsv")
     data.write_text("sentence\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in ROWS))
     return whence.run(
-        model="reviews", data=str(data), out=name, dtype="float64", device="cpu", methods=("attcat", "rollout"),
+        model="reviews", data=str(data), out="run", dtype="float64", device="cpu", methods=("attcat", "rollout"),
         metrics=("comprehensiveness", "sufficiency"), audit=("permutation",), rankings=2,
-        seed=0 if name == "run" else 1,
     )  # fmt: skip
 
 
@@ -529,12 +528,6 @@ def _() -> Any:
 
 for _form in ("dict", "str", "html", "markdown", "latex"):
     call(f"run-report-{_form}")(lambda form=_form: _FORMS[form](_ran().report()))
-
-
-@call("run-compared")
-def _() -> Any:
-    both = _ran().report(_ran("run-again"))
-    return {"dict": both.to_dict(), "str": str(both), "markdown": both.to_markdown()}
 
 
 # Surfaces.

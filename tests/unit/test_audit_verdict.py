@@ -87,8 +87,8 @@ def test_select_experiments_gives_parameters_to_the_experiments_that_take_them()
     by_name = {one.name: one.params for one in chosen}
     assert by_name["adversarial"]["steps"] == by_name["diversity"]["steps"] == 7
     assert (by_name["adversarial"]["candidates"], by_name["diversity"]["candidates"]) == (2, 5)
-    with pytest.raises(BadParameter, match="None of the experiments"):
-        select_experiments("permutation", {"steps": 3}, can_train=False)
+    with pytest.raises(BadParameter, match="None of the experiments has a parameter 'steps'"):
+        select_experiments(["permutation", "replacement"], {"steps": 3}, can_train=False)
 
 
 @pytest.mark.parametrize(

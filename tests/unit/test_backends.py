@@ -5,14 +5,15 @@ import itertools
 import os
 import pickle
 import signal
-import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tests import toy_workers as toy
@@ -22,66 +23,38 @@ from whence.runs.backends import (
     QUEUE_DEPTH,
     InProcessBackend,
     PoolJob,
-    ProcessGroup,
-    WorkerPool,
-    WorkerProcess,
+    ProcessPool,
+    WorkerProgram,
     create_backend,
     describe_differences,
-    try_load_worker,
 )
 from whence.runs.plan import Execution, Plan
 from whence.runs.ray import inline_files
 from whence.runs.task import Item, Task, TaskResult
-from whence.runs.worker_process import serve_tasks
 
 pytestmark = pytest.mark.xdist_group("ray")  # what starts processes runs in one place
 
 PLAN = Plan("toy", "data")
 
 
-class ForkedProcess:
-    """A process that was forked: the part of `subprocess.Popen` that counts."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid, self.status = pid, None
-
-    def kill(self) -> None:
-        if self.status is None:
-            os.kill(self.pid, signal.SIGKILL)
-
-    def wait(self) -> int:
-        if self.status is None:
-            self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        return self.status
+@pytest.fixture(autouse=True)
+def _forks(monkeypatch):
+    """Let workers be forks of this process, which are there at once; a new interpreter takes seconds."""
+    monkeypatch.setattr("whence.runs.backends.START_METHOD", "fork")
 
 
-class ForkedProcessGroup(ProcessGroup):
-    """The same, but a worker is a fork of this process, which is there at once; a new interpreter takes seconds."""
-
-    def start(self) -> WorkerProcess:
-        ours, theirs = socket.socketpair()
-        pid = os.fork()
-        if pid == 0:
-            ours.close()
-            with suppress(
-                BaseException
-            ):  # whatever it is, the child must not go on as a copy of the tests
-                serve_tasks(Connection(theirs.detach()))
-            os._exit(0)
-        theirs.close()
-        line = Connection(ours.detach())
-        line.send(self._worker_args)
-        return WorkerProcess(ForkedProcess(pid), line)
+@pytest.fixture
+def _new_interpreters(_forks, monkeypatch):
+    """Let them be what they are for a user."""
+    monkeypatch.setattr("whence.runs.backends.START_METHOD", "spawn")
 
 
-def pool_of(
-    factory, plan: Plan = PLAN, crew: type[ProcessGroup] = ForkedProcessGroup
-) -> WorkerPool[WorkerProcess]:
-    return WorkerPool(crew(plan, Execution("processes", workers=2, device="cpu"), factory))
+def pool_of(factory, plan: Plan = PLAN) -> ProcessPool:
+    return ProcessPool(plan, Execution("processes", workers=2, device="cpu"), factory)
 
 
 def rows(done: list[TaskResult]) -> list[int]:
-    return sorted(record["row"] for one in done for record in one.records)
+    return sorted(record["row"] for one in done for record in toy.read_records(one))
 
 
 def alive(pid: int) -> bool:
@@ -101,47 +74,80 @@ def slow_tasks_until(enough: Callable[[int], bool]) -> Iterator[Task]:
 
 
 @pytest.fixture
-def pool() -> Iterator[WorkerPool[WorkerProcess]]:
+def pool() -> Iterator[ProcessPool]:
     with pool_of(toy.ToyWorker) as found:
         yield found
 
 
+@pytest.mark.usefixtures("_new_interpreters")
 def test_worker_pool_after_a_kill_does_every_task_once_and_leaves_no_process():
-    """New interpreters, as for a user; one is killed in the middle of its task."""
-    with pool_of(toy.ToyWorker, crew=ProcessGroup) as found:
+    """One is killed in the middle of its task."""
+    with pool_of(toy.ToyWorker) as found:
         [first] = found.map(toy.tasks("a"))
-        pid = first.records[0]["pid"]
-        assert [worker.handle.process.pid for worker in found._workers] == [
-            pid
-        ]  # as many as there is work for
+        pid = toy.read_records(first)[0]["pid"]
+        # As many as there is work for.
+        assert [worker.handle.process.pid for worker in found._workers] == [pid]
         done = []
         for one in found.map(toy.tasks(*["slow"] * 20, size=2)):
             if not done:
                 os.kill(pid, signal.SIGKILL)
             done.append(one)
-        workers = {record["pid"] for one in done for record in one.records}
+        workers = {record["pid"] for one in done for record in toy.read_records(one)}
     assert sorted(one.chunk for one in done) == list(range(10))
     assert rows(done) == list(range(20))
     assert workers - {pid}
     assert not any(alive(worker) for worker in workers)
     # One death may be an accident: nothing was cut, and a chunk that is whole gives the same bits.
-    assert not any(record["alone"] for one in done for record in one.records)
+    assert not any(record["alone"] for one in done for record in toy.read_records(one))
 
 
-def test_process_group_divides_cores_among_workers_unless_omp_num_threads_is_set(monkeypatch):
+def test_process_pool_divides_cores_among_workers_unless_omp_num_threads_is_set(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    crew = ProcessGroup(PLAN, Execution("processes", workers=2, device="cpu"), toy.ToyWorker)
-    crew._cores = 8
-    assert crew._build_environment(0)["OMP_NUM_THREADS"] == "4"
+    pool = pool_of(toy.ToyWorker)
+    pool._cores = 8
+    assert pool.build_environment(0)["OMP_NUM_THREADS"] == "4"
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert crew._build_environment(0)["OMP_NUM_THREADS"] == "3"
+    assert pool.build_environment(0)["OMP_NUM_THREADS"] == "3"
 
 
-def test_process_group_shows_each_worker_one_gpu():
-    crew = ProcessGroup(PLAN, Execution("processes", device="cpu"), toy.ToyWorker)
-    crew._gpus = ["4", "7"]
-    seen = [crew._build_environment(number)["CUDA_VISIBLE_DEVICES"] for number in range(3)]
+def test_process_pool_shows_each_worker_one_gpu():
+    pool = ProcessPool(PLAN, Execution("processes", device="cpu"), toy.ToyWorker)
+    pool._gpus = ["4", "7"]
+    seen = [pool.build_environment(number)["CUDA_VISIBLE_DEVICES"] for number in range(3)]
     assert seen == ["4", "7", "4"]
+
+
+@pytest.mark.usefixtures("_new_interpreters")
+def test_worker_process_gets_its_environment_and_leaves_that_of_the_run(monkeypatch, pool):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    pool._cores = 6
+    [done] = pool.map(toy.tasks("a"))
+    assert toy.read_records(done)[0]["threads"] == "3"
+    assert "OMP_NUM_THREADS" not in os.environ
+
+
+def test_worker_processes_do_not_run_the_callers_script_again(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from tests import toy_workers as toy\n"
+        "from whence.runs.backends import ProcessPool\n"
+        "from whence.runs.plan import Execution, Plan\n"
+        "print('once')\n"
+        "manner = Execution('processes', workers=1, device='cpu')\n"
+        "with ProcessPool(Plan('toy', 'data'), manner, toy.ToyWorker) as pool:\n"
+        "    print(len(list(pool.map(toy.tasks('a', 'b')))))\n"
+    )
+    path = os.pathsep.join(
+        [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
+    )
+    said = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert said.stdout == "once\n2\n"
 
 
 def test_worker_pool_takes_tasks_no_further_ahead_than_its_queue_depth(pool):
@@ -161,13 +167,13 @@ def test_worker_pool_takes_tasks_no_further_ahead_than_its_queue_depth(pool):
 
 def test_worker_pool_repeats_a_task_whole_after_one_worker_death(pool, tmp_path):
     [done] = pool.map(toy.tasks("a", f"once {tmp_path / 'died'}", "b", size=3))
-    assert [record["alone"] for record in done.records] == [False] * 3
+    assert [record["alone"] for record in toy.read_records(done)] == [False] * 3
 
 
 def test_example_that_kills_workers_becomes_an_error_row_and_the_others_are_done(pool):
     found = {one.chunk: one for one in pool.map(toy.tasks("a", "die", "b", "c", "d", "e", size=3))}
     assert sorted(found) == [0, 1]
-    first, killer, last = found[0].records
+    first, killer, last = toy.read_records(found[0])
     assert (first["row"], last["row"]) == (0, 2)
     assert first["alone"] and last["alone"]
     assert (killer["row"], killer["error"]) == (1, "worker-died")
@@ -193,12 +199,12 @@ def test_pool_job_merges_the_results_of_its_split_parts():
     costs = [{"m": {"seconds": 1.0, "forward": 2}}, {"m": {"seconds": 0.5}, "": {"seconds": 3.0}}]
     memory = [{"host": 5, "device": 0}, {"host": 3, "device": 0}]
     done = [
-        TaskResult(0, 0, [{"row": row}], 1.5, costs[row], f"w{row}", memory[row])
+        TaskResult(0, 0, {"a": pa.table({"row": [row]})}, 1.5, costs[row], f"w{row}", memory[row])
         for row in range(2)
     ]
-    assert list(two.finish(done[1])) == []
+    assert two.finish(done[1]) == []
     [whole] = one.finish(done[0])
-    assert whole.records == [{"row": 0}, {"row": 1}]
+    assert whole.tables["a"]["row"].to_pylist() == [0, 1]
     assert (whole.window, whole.chunk, whole.seconds, whole.worker) == (0, 0, 3.0, "w0, w1")
     assert whole.costs == {"m": {"seconds": 1.5, "forward": 2}, "": {"seconds": 3.0}}
     assert whole.memory == {"host": 5, "device": 0}
@@ -230,8 +236,8 @@ def test_worker_pool_whose_workers_cannot_start_raises_the_reason(factory, error
     assert not found._workers
 
 
-def test_try_load_worker_wraps_a_foreign_error_with_its_traceback():
-    found = try_load_worker(toy.failing_on_load, PLAN, Execution())
+def test_worker_program_wraps_a_foreign_error_with_its_traceback():
+    found = WorkerProgram(toy.failing_on_load, PLAN, Execution()).begin()
     assert isinstance(found, WorkersFailed)
     assert "ZeroDivisionError: division by zero" in str(found)
     assert "toy_workers.py" in "".join(pickle.loads(pickle.dumps(found)).__notes__)  # noqa: S301 - our own
@@ -265,6 +271,7 @@ def test_worker_pool_continues_with_fewer_workers_and_warns(tmp_path):
         assert len(done) >= 3
 
 
+@pytest.mark.usefixtures("_new_interpreters")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_worker_process_ends_after_its_run_is_killed_or_interrupted(how):
     """A fork of this process starts a worker, gives it a task without end, and is killed or interrupted."""
@@ -273,7 +280,7 @@ def test_worker_process_ends_after_its_run_is_killed_or_interrupted(how):
     if run == 0:
         os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        with suppress(BaseException), pool_of(toy.ToyWorker, crew=ProcessGroup) as found:
+        with suppress(BaseException), pool_of(toy.ToyWorker) as found:
             _ = found.identity
             os.write(writing, f"{found._workers[0].handle.process.pid}\n".encode())
             list(found.map(toy.tasks("forever")))
@@ -298,14 +305,14 @@ def test_in_process_backend_loads_lazily_and_passes_errors_through():
     with InProcessBackend(PLAN, Execution(), toy.ToyWorker) as found:
         done = list(found.map(toy.tasks("a", "b", size=2)))
         assert rows(done) == [0, 1]
-        assert {record["pid"] for one in done for record in one.records} == {os.getpid()}
+        assert {record["pid"] for one in done for record in toy.read_records(one)} == {os.getpid()}
         with pytest.raises(ValueError, match="as it was told"):
             list(found.map(toy.tasks("raise")))
 
 
 def test_create_backend_chooses_by_name_and_refuses_unknown_names_or_missing_ray(monkeypatch):
     assert isinstance(create_backend(PLAN, Execution()), InProcessBackend)
-    assert isinstance(create_backend(PLAN, Execution("processes", device="cpu")), WorkerPool)
+    assert isinstance(create_backend(PLAN, Execution("processes", device="cpu")), ProcessPool)
     with pytest.raises(BadPlan, match="there are 'in-process', 'processes' and 'ray'"):
         create_backend(PLAN, Execution("threads"))  # type: ignore[arg-type]
     real = builtins.__import__

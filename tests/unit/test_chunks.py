@@ -16,8 +16,9 @@ from whence.runs.chunks import (
     iterate_windows,
     split_into_chunks,
 )
+from whence.runs.records import build_tables
 from whence.runs.run import _RemainingWork
-from whence.runs.store import KEY_COLUMNS, WindowResults, build_table_from_records
+from whence.runs.store import WindowResults
 from whence.runs.task import Item
 
 WHO = stores.identity(metrics=("sufficiency", "comprehensiveness"))
@@ -33,10 +34,7 @@ def skipped_row(row):
 
 def stored_results(*records):
     """Hold some records, as if they had been read from a folder."""
-    return WindowResults(
-        build_table_from_records(name, records).select(KEY_COLUMNS)
-        for name in ("explanations", "metrics")
-    )
+    return WindowResults(build_tables(records).values())
 
 
 def find_missing(found, items, retry=False):

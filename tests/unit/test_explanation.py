@@ -14,7 +14,7 @@ from tests import zoo
 from tests.unit.small_tokenizers import wordpiece
 from whence.core.errors import CannotRead, CannotWrite
 from whence.explain.explanation import Explanation
-from whence.render.html import read_front_end_file
+from whence.explain.page import read_front_end_file
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 

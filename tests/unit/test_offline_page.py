@@ -11,10 +11,15 @@ import pytest
 import whence
 from whence.app.schema import Explanations, Flow, Heads
 from whence.explain.explanation import Explanation
-from whence.explain.page import build_page_data, render_page
+from whence.explain.page import (
+    build_page_data,
+    embed_app,
+    encode_script_json,
+    read_front_end_file,
+    render_page,
+)
 from whence.flow.graph import EdgeQuery
 from whence.flow.weights import EDGE_WEIGHT_NAMES
-from whence.render.html import embed_app, encode_script_json, read_front_end_file
 
 TEXT = "the plot is thin, but the actors are wonderful"
 

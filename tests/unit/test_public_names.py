@@ -91,7 +91,6 @@ def test_recommend_audit_compare_and_run_name_their_data_and_the_rows_drawn(expl
         (audit, "films.tsv, 6 of 9 examples, drawn with seed 0"),
         (both, "films.tsv, 6 of 9 inputs, drawn with seed 0"),
         (run.report(), "films.tsv, 6 examples, 6 of 9 rows drawn with seed 0"),
-        (run.report(run), "films.tsv, 6 examples, 6 of 9 rows drawn with seed 0"),
     ):
         found = surfaces(shown)
         for name in ("terminal", "text", "to_html"):
@@ -115,7 +114,6 @@ def test_results_and_run_files_contain_no_local_path(explainer, home, run, tmp_p
         whence.audit(explainer, data, experiments="permutation", params={"permutations": 5}),
         whence.compare(explainer, explainer, data),
         run.report(),
-        run.report(run),
     ]
     for one in shown:
         for name, text in surfaces(one).items():

@@ -7,11 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import whence
-from tests import stores
 from whence.app.library import build_example
 from whence.core.errors import BadExamples
 from whence.data.dataset import find_label_indices, match_label_names
-from whence.runs.store import VERSION_1_SCHEMAS, Store, verify_store
+from whence.runs.store import verify_store
 
 ROWS = [
     ("a gripping, beautifully acted film", 1),
@@ -98,36 +97,3 @@ def test_run_with_target_gold_refuses_labels_numbered_from_1(tmp_path):
     found = whence.run(**plan, out=tmp_path / "out")
     assert found.table("explanations").to_table()["gold"].null_count == 4
     assert found.report().payload["predictions"]["accuracy"] is None
-
-
-def test_store_of_version_1_is_read_and_upgraded_with_gold_labels(tmp_path, monkeypatch):
-    from whence.runs import store as store_module
-
-    with monkeypatch.context() as earlier:
-        for module in (store_module, store_module, store_module):
-            earlier.setattr(module, "SCHEMAS", VERSION_1_SCHEMAS)
-        columns = {
-            n: tuple(c for c in own if c.name not in store_module.VERSION_2_COLUMNS)
-            for n, own in store_module.COLUMNS.items()
-        }
-        earlier.setattr(store_module, "COLUMNS", columns)
-        earlier.setattr(store_module.CurrentData, "_with_gold_labels", lambda self, table: table)
-        for module in (store_module, store_module):
-            earlier.setattr(module, "VERSION", 1)
-        folder = stores.write_store(tmp_path / "out")
-    before = pq.read_schema(next((folder / "explanations").glob("*.parquet")))
-    assert "gold" not in before.names and before.metadata[b"version"] == b"1"
-    assert not list(verify_store(folder))
-    store = Store.open_existing(folder)
-    assert store.table("explanations").to_table()["gold"].null_count == 24
-    assert sum(len(batch) for batch in store.batches("explanations")) == 24
-    named = {**stores.DATA, "labels": {"by": "name", "names": {"positive": "positive"}}}
-    with Store.open_locked(folder) as again:
-        again.begin(stores.plan(), stores.identity(), named)
-        for number in (0, 1):
-            again.commit_window(stores.window(number))
-        again.finish()
-    assert set(
-        Store.open_existing(folder).table("explanations").to_table()["gold"].to_pylist()
-    ) == {"positive"}
-    assert not list(verify_store(folder))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
 from whence.core.errors import BadExamples
@@ -68,7 +69,7 @@ class TimedWorkers:
             yield TaskResult(
                 task.window,
                 task.chunk,
-                [],
+                {},
                 (2 if len(self.tasks) == 1 else 1) * n * self.seconds,
                 {
                     "attcat": {"seconds": 1.0 * n, "forward": n, "backward": n},
@@ -95,10 +96,11 @@ def test_run_progress_counts_done_failed_and_remaining_by_method():
     assert [one.rate for one in seen.list_method_progress()] == [None, None]
     assert [one.seconds for one in seen.list_method_progress()] == [None, None]
     now.time += 8
-    failed = {"table": "explanations", "row": 0, "method": "leave_one_out", "error": "not-finite"}
-    untested = {"table": "metrics", "row": 0, "method": "attcat", "error": "not-finite"}
-    fine = {"table": "explanations", "row": 0, "method": "attcat", "error": None}
-    seen.on_task_done(TaskResult(0, 0, [failed, untested, fine], 8.0))
+    explained = pa.table(
+        {"row": [0, 0], "method": ["leave_one_out", "attcat"], "error": ["not-finite", None]}
+    )
+    tested = pa.table({"row": [0], "method": ["attcat"], "error": ["not-finite"]})
+    seen.on_task_done(TaskResult(0, 0, {"explanations": explained, "metrics": tested}, 8.0))
     attcat, loo = seen.list_method_progress()
     # 6 + 4 of 10; 4 in 8 seconds
     assert (attcat.done, attcat.before, attcat.failed, attcat.left) == (10, 6, 1, 0)
@@ -125,7 +127,7 @@ def test_run_progress_rate_follows_the_most_recent_tasks():
     seen.on_window(WindowStatus(0, 200, 0, {}, {}, tasks))
     for number in range(200):
         now.time += 10.0 if number < 100 else 0.5
-        seen.on_task_done(TaskResult(0, number, [], 0.0))
+        seen.on_task_done(TaskResult(0, number, {}, 0.0))
     attcat, _ = seen.list_method_progress()
     assert attcat.rate == pytest.approx(2.0)
     assert (attcat.total, attcat.seconds, seen.estimate_remaining_seconds()) == (
@@ -139,7 +141,7 @@ def test_run_progress_with_a_stopped_clock_has_no_rate():
     seen = RunProgress(clock=lambda: 5.0)
     seen.on_start(PLAN, "toy.tsv", IDENTITY, 1)
     seen.on_window(WindowStatus(0, 1, 0, {}, {}, [Task(0, 0, items(1), ("attcat",))]))
-    seen.on_task_done(TaskResult(0, 0, [], 0.0))
+    seen.on_task_done(TaskResult(0, 0, {}, 0.0))
     assert seen.list_method_progress()[0].rate is None
 
 
@@ -174,9 +176,7 @@ def test_estimate_cost_of_slow_examples_samples_only_one():
 
 
 def test_estimate_cost_subtracts_stored_results():
-    held = SimpleNamespace(
-        count_results=lambda: {"a": 10, "t": 4, "b": 10}, iterate_bad_rows=lambda: iter(())
-    )
+    held = SimpleNamespace(count_results=lambda: {"a": 10, "t": 4, "b": 10}, list_bad_rows=list)
     workers = TimedWorkers(0.001)
     found = estimate_cost(PLAN, ToyDataset(10), workers, held)
     # attcat is there for all, and tested for 4 only
@@ -187,9 +187,7 @@ def test_estimate_cost_subtracts_stored_results():
     }
     assert {task.methods for task in workers.tasks} == {("attcat",)}
     assert max(len(task.items) for task in workers.tasks) == 6  # no more than there are
-    done = SimpleNamespace(
-        count_results=lambda: dict.fromkeys("abt", 10), iterate_bad_rows=lambda: iter(())
-    )
+    done = SimpleNamespace(count_results=lambda: dict.fromkeys("abt", 10), list_bad_rows=list)
     idle = TimedWorkers()
     assert estimate_cost(PLAN, ToyDataset(10), idle, done).is_complete
     assert not idle.tasks

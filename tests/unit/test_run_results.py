@@ -1,14 +1,17 @@
 """Results of a run folder: evaluation, explanations and tables as in memory, even if unfinished or damaged."""
 
 import json
+import re
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import whence
 from tests import run_reports, stores
 from whence.core.errors import BadStore, UnknownMethod
 from whence.explain.report import build_document
+from whence.runs.records import SCHEMAS
 from whence.runs.results import Run, RunReport, build_explanation_data, collect_results, is_run
 from whence.runs.store import Store
 
@@ -74,19 +77,18 @@ def test_run_lists_methods_and_metrics_in_the_order_of_the_plan(finished_run):
     assert finished_run.evaluation().methods == list(run_reports.METHODS)
 
 
-def test_run_evaluation_takes_seconds_per_method_from_the_journal(finished_run):
+def test_run_evaluation_takes_seconds_per_method_from_the_log(finished_run):
     (task,) = finished_run.store.events("task")
     told = finished_run.evaluation().cost["rollout"]["seconds"]
     assert told.mean == pytest.approx(task["costs"]["rollout"]["seconds"] / len(run_reports.ROWS))
     assert told.n == 1
 
 
-def test_run_report_without_a_journal_has_no_times_and_no_sessions(tmp_path, explainer):
+def test_run_report_without_a_log_has_no_times_and_no_sessions(tmp_path, explainer):
     run = run_reports.make_run(
         tmp_path / "out", run_reports.write_dataset(tmp_path), explainer, metrics=()
     )
-    for path in (tmp_path / "out" / "journal").iterdir():
-        path.unlink()
+    (tmp_path / "out" / "log.jsonl").unlink()
     told = Run(run.folder).report()
     assert told.evaluation.cost["rollout"]["seconds"] is None
     assert told.payload["sessions"] == []
@@ -143,17 +145,17 @@ def test_run_facts_of_a_finished_run_are_complete_and_other_folders_are_refused(
         Run(tmp_path / "nowhere")
 
 
-def test_run_evaluation_and_report_of_an_unfinished_run_count_pending_chunks(tmp_path, explainer):
+def test_run_evaluation_and_report_of_an_unfinished_run_count_finished_chunks(tmp_path, explainer):
     run = run_reports.make_run(
         tmp_path / "out",
         run_reports.write_dataset(tmp_path),
         explainer,
-        commit=False,
+        finish=False,
         metrics=("sufficiency",),
     )
     assert not run.complete
     assert (run.facts()["state"], run.facts()["done"]) == ("running", 8)
-    # What is there of it counts: pending chunks are results like others.
+    # What is there of it counts: chunks of a window that is not complete are results like others.
     assert run.evaluation().cell("attcat", "sufficiency").value.n == 8
     assert "The run is not finished: 8 examples are there." in str(run.report())
 
@@ -162,14 +164,16 @@ def test_run_report_names_a_damaged_file_and_leaves_the_file_in_place(tmp_path, 
     run = run_reports.make_run(
         tmp_path / "out", run_reports.write_dataset(tmp_path), explainer, metrics=("sufficiency",)
     )
-    path = run.folder / "metrics" / "part-000000.parquet"
+    path = run.folder / "metrics" / "000000-000.parquet"
     raw = bytearray(path.read_bytes())
-    raw[len(raw) // 2] ^= 1
+    place = SCHEMAS["metrics"].get_field_index("value")
+    column = pq.read_metadata(path).row_group(0).column(place)
+    raw[column.data_page_offset + column.total_compressed_size - 1] ^= 1  # found when it is read
     path.write_bytes(bytes(raw))
     told = Run(run.folder).report()
     assert told.evaluation.cell("attcat", "sufficiency").value is None
     assert told.payload["evaluation"]["examples"]["explained"] == 8
-    assert "metrics/part-000000.parquet is damaged and left out" in str(told)
+    assert "metrics/000000-000.parquet is damaged and left out" in str(told)
     assert path.read_bytes() == bytes(raw)  # who reads leaves it where it is
 
 
@@ -266,9 +270,9 @@ def test_build_explanation_data_of_patches_restores_the_image_grid():
     told = run_reports.report_payload(
         extremes=[{**run_reports.extreme(), "explained": found}], audit=None
     )
-    assert 'class="patches"' in RunReport(told).to_html()
-    assert "row 2, column 2 +0.7" in RunReport(told).to_latex()
-    assert "row 2, column 2 +0.7" in str(RunReport(told))
+    assert "All patches, as they lie in the picture" in RunReport(told).to_html()
+    assert re.search(r"row 2, column 2\W+\+0\.7", RunReport(told).to_latex())
+    assert re.search(r"row 2, column 2 +\+0\.7", str(RunReport(told)))
 
 
 def test_run_report_works_while_the_store_is_locked(finished_run):

@@ -9,7 +9,7 @@ import pytest
 
 from tests import stores
 from whence.core.errors import CannotRead, CannotWrite
-from whence.runs.store import Store, repair_store, verify_store
+from whence.runs.store import Store, verify_store
 
 WHO = stores.identity()
 
@@ -28,12 +28,11 @@ def finished_copy(sound_folder, tmp_path):
 # Kills.
 
 
-def test_repair_store_clears_temporary_files_of_a_killed_run_only(finished_copy, sound_folder):
+def test_store_clears_temporary_files_of_a_killed_run_only(finished_copy, sound_folder):
     left = [
         finished_copy / ".manifest.json.abcd_123",
-        finished_copy / "metrics/.part-000000.parquet.x1y2z3w4",
-        finished_copy / "index/.000000.next.json.x1y2z3w4",
-        finished_copy / "pending/.000000-001.arrows.x1y2z3w4",
+        finished_copy / "metrics/.000000-001.parquet.x1y2z3w4",
+        finished_copy / "explanations/.000000-001.parquet.x1y2z3w4",
     ]
     mine = finished_copy / "metrics/.part.parquet.mine"
     for path in (*left, mine):
@@ -41,12 +40,9 @@ def test_repair_store_clears_temporary_files_of_a_killed_run_only(finished_copy,
     assert {one.where for one in verify_store(finished_copy)} == {
         str(path.relative_to(finished_copy)) for path in left
     }
-    assert len(repair_store(finished_copy)) == 4
+    stores.write_store(finished_copy)
     assert mine.exists()
     mine.unlink()
-    assert stores.contents(finished_copy) == stores.contents(sound_folder)
-    left[1].write_text("torn")
-    stores.write_store(finished_copy)
     assert stores.contents(finished_copy) == stores.contents(sound_folder)
 
 
@@ -59,9 +55,6 @@ def test_run_killed_at_any_disk_operation_resumes_to_the_same_bytes(
     tmp_path, monkeypatch, call, stride
 ):
     """Steps that the disk sees, each the last one once, also those on top of an earlier run with fewer methods."""
-    monkeypatch.setattr(
-        "whence.runs.store.SYNC_AFTER_SECONDS", 0.0
-    )  # chunks wait for the disk, too
 
     def work(out):
         few = stores.identity(methods=("rollout",))
@@ -94,16 +87,6 @@ def test_run_killed_at_any_disk_operation_resumes_to_the_same_bytes(
     assert steps >= {"replace": 10, "fsync": 20, "unlink": 10}[call]
 
 
-def test_repair_store_completes_a_commit_killed_before_its_last_step(finished_copy, sound_folder):
-    index = finished_copy / "index/000000.json"
-    index.rename(finished_copy / "index/000000.next.json")
-    assert [(one.where, one.what) for one in verify_store(finished_copy)][:1] == [
-        ("index/000000.next.json", "a commit was interrupted")
-    ]
-    assert repair_store(finished_copy) == []
-    assert stores.contents(finished_copy) == stores.contents(sound_folder)
-
-
 # Disks.
 
 
@@ -112,7 +95,7 @@ def test_store_on_a_full_disk_raises_cannot_write_and_resumes_later(tmp_path):
     sound = stores.write_store(tmp_path / "sound", **size)
     stores.write_store(out, windows=())
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (12000, hard))  # a chunk fits, a table does not
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6000, hard))  # the manifest fits, a table does not
     try:
         with pytest.raises(
             CannotWrite, match=r"no room for more results in .*All done so far is safe"
@@ -121,7 +104,6 @@ def test_store_on_a_full_disk_raises_cannot_write_and_resumes_later(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not list(out.rglob(".*"))
-    assert len(list((out / "pending").iterdir())) == 30
     stores.write_store(out, **size)
     assert stores.contents(out) == stores.contents(sound)
 
@@ -138,16 +120,6 @@ def test_explain_write_errors_states_required_and_free_bytes(tmp_path):
     said = r"no room for more results in '/nowhere/at/all': No space left on device\. All"
     with pytest.raises(CannotWrite, match=said), explain_write_errors(Path("/nowhere/at/all"), 1):
         raise OSError(28, "No space left on device")
-
-
-def test_add_result_without_the_pending_folder_raises_cannot_write(tmp_path):
-    with Store.open_locked(tmp_path / "out") as store:
-        store.begin(stores.plan(), WHO, stores.DATA)
-        shutil.rmtree(tmp_path / "out/pending")
-        with pytest.raises(
-            CannotWrite, match=r"No such file or directory\. All done so far is safe"
-        ):
-            store.add_result(stores.make_task_result(WHO, stores.window(), 0))
 
 
 def test_open_existing_store_without_read_permission_raises_cannot_read(finished_copy, monkeypatch):

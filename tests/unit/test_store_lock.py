@@ -1,14 +1,17 @@
 """Store lock: one writer at a time, and refusal of folders that hold something other than a run."""
 
+import json
 import os
 import subprocess
 import sys
+from hashlib import sha256
 
 import pytest
 
 from tests import stores
 from whence.core.errors import BadStore, CannotWrite, StoreInUse
-from whence.runs.store import VERSION, Store
+from whence.runs.records import VERSION
+from whence.runs.store import Store, verify_store
 
 
 @pytest.fixture
@@ -120,12 +123,12 @@ def test_lock_on_windows_refuses_a_second_holder_until_released(tmp_path, monkey
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     with (
-        module.Lock(tmp_path / "lock"),
+        module.lock_folder(tmp_path / "lock"),
         pytest.raises(StoreInUse, match=f"process {os.getpid()}"),
-        module.Lock(tmp_path / "lock"),
+        module.lock_folder(tmp_path / "lock"),
     ):
         pass
-    with module.Lock(tmp_path / "lock"):
+    with module.lock_folder(tmp_path / "lock"):
         pass
 
 
@@ -147,9 +150,9 @@ def test_store_over_a_foreign_manifest_raises_bad_store_and_leaves_the_manifest(
 
 
 def test_foreign_manifest_with_a_valid_checksum_raises_bad_store(tmp_path):
-    from whence.runs.store import encode_with_checksum
+    from whence.runs.store import encode_json
 
-    (tmp_path / "manifest.json").write_bytes(encode_with_checksum({"name": "a web page"}))
+    (tmp_path / "manifest.json").write_bytes(encode_json({"name": "a web page"}))
     with pytest.raises(BadStore, match="is not of a run"):
         stores.write_store(tmp_path)
     with pytest.raises(BadStore, match="is damaged: it is not of a run"):
@@ -160,7 +163,7 @@ def test_rerun_into_a_store_leaves_files_of_the_user_unchanged(complete_store):
     notes = [
         complete_store / "notes.txt",
         complete_store / "explanations" / "notes.txt",
-        complete_store / "index" / ".DS_Store",
+        complete_store / "metrics" / ".DS_Store",
     ]
     for path in notes:
         path.write_text("mine")
@@ -181,13 +184,32 @@ def test_open_if_present_returns_none_and_open_existing_raises_without_a_store(t
 
 
 def test_a_store_of_a_newer_whence_is_refused(complete_store):
-    from whence.runs.store import decode_with_checksum, encode_with_checksum
+    from whence.runs.store import decode_json, encode_json
 
     path = complete_store / "manifest.json"
-    path.write_bytes(
-        encode_with_checksum({**decode_with_checksum(path.read_bytes()), "version": VERSION + 1})
-    )
-    with pytest.raises(BadStore, match="newer whence: its format is 3"):
+    path.write_bytes(encode_json({**decode_json(path.read_bytes()), "version": VERSION + 1}))
+    with pytest.raises(BadStore, match="newer whence: its format is 4"):
         Store.open_existing(complete_store)
     with pytest.raises(BadStore, match="newer whence"):
         stores.write_store(complete_store)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_store_of_an_older_whence_is_refused_with_what_to_do(tmp_path, version):
+    # As they were sealed: the checksum last, over the text before it.
+    body = json.dumps(
+        {"format": "whence run", "version": version, "plan": {}}, sort_keys=True, indent=1
+    )
+    seal = sha256(body.encode()).hexdigest()
+    (tmp_path / "manifest.json").write_text(f'{body[:-2]},\n "sha256": "{seal}"\n}}\n')
+    (tmp_path / "index").mkdir()
+    (tmp_path / "explanations").mkdir()
+    (tmp_path / "explanations" / "part-000000.parquet").write_bytes(b"PAR1")
+    before = stores.contents(tmp_path)
+    for act in (Store.open_existing, stores.write_store):
+        with pytest.raises(
+            BadStore, match=rf"format is {version}.*new folder \(--out\).*store export"
+        ):
+            act(tmp_path)
+    assert stores.contents(tmp_path) == before
+    assert f"format is {version}" in next(verify_store(tmp_path)).what

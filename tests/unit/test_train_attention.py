@@ -268,7 +268,12 @@ def test_train_attention_vocabulary_follows_min_df_lowercase_and_given_words(tmp
 
     def known(name, **others):
         found = train_attention(given, out=tmp_path / name, **quick, **others)
-        return set(found.loaded.tokenizer.get_vocab()) - {"<PAD>", "<UNK>", "<SOS>", "<EOS>"}
+        return set(whence.load(found.folder).tokenizer.get_vocab()) - {
+            "<PAD>",
+            "<UNK>",
+            "<SOS>",
+            "<EOS>",
+        }
 
     assert known("all") == {"One", "one", "two", "Three"}
     assert known("often", min_df=3) == {"two"}
@@ -382,8 +387,8 @@ def test_load_vectors_from_a_model_averages_the_embeddings_of_subword_tokens(tmp
     trained = train_attention(
         reviews(), out=tmp_path / "m", vectors="reviews", hidden_size=8, recipe=Recipe(epochs=1, learning_rate=0)
     )  # fmt: skip
-    weight = trained.loaded.model.get_input_embeddings().weight.detach().numpy()
-    place = trained.loaded.tokenizer.get_vocab()["film"]
+    weight = whence.load(trained.folder).model.get_input_embeddings().weight.detach().numpy()
+    place = whence.load(trained.folder).tokenizer.get_vocab()["film"]
     np.testing.assert_array_equal(weight[place], found.rows[0].astype(np.float32))
     assert not weight[0].any()  # padding
     assert trained.notes[-1].endswith("words have a vector in reviews; the others were drawn.")

@@ -14,7 +14,7 @@ from tests.approx_equality import assert_nearly_equal
 from tests.task_models import TAGS
 from tests.task_models import explainer as tiny
 from tests.unit.small_tokenizers import make_panicking_tokenizer
-from tests.worker_tasks import TEXTS, items, plan, run_as_one_task, table
+from tests.worker_tasks import TEXTS, items, list_records, plan, run_as_one_task, table
 from whence.core.errors import (
     BadParameter,
     NotCapturable,
@@ -29,9 +29,9 @@ from whence.explain.pipeline import describe_origin
 from whence.explain.request import resolve_methods
 from whence.methods import method
 from whence.runs.plan import Execution
-from whence.runs.store import COLUMNS, VERSION_2_COLUMNS
+from whence.runs.records import SCHEMAS
 from whence.runs.task import Task
-from whence.runs.worker import ResultFailure, Worker, build_failure_records
+from whence.runs.worker import ResultFailure, Worker, build_failure_tables
 from whence.studies.evaluation.evaluate import evaluate
 from whence.studies.evaluation.evaluation import (
     StoredSetting,
@@ -99,7 +99,7 @@ def evaluate_from_records(explainer, given, methods, metrics, **asked):
     """Return the evaluation that is made of a worker's rows, as they come back from a file."""
     given = read_dataset(given).examples
     found = run_as_one_task(explainer, given, methods=methods, metrics=metrics, **asked)
-    rows = json.loads(json.dumps(found.records))
+    rows = json.loads(json.dumps(list_records(found)))
     chosen, wanted = (
         resolve_methods(list(methods), None, explainer.fillers),
         resolve_metrics(list(metrics)),
@@ -167,22 +167,17 @@ def test_worker_records_of_pictures_with_masks_give_the_same_evaluation_as_evalu
 
 def test_worker_records_have_the_columns_of_the_store():
     found = run_as_one_task(reviews(), ["a film", ""], metrics=("comprehensiveness",))
-    for name, every in COLUMNS.items():
-        # What the model calls a label depends on all labels of the data: the store adds it.
-        columns = [column for column in every if column.name not in VERSION_2_COLUMNS]
-        rows = table(found, name).values()
-        assert len(rows) == 4
-        for row in rows:
-            assert row.keys() == {"table", *(column.name for column in columns)}
-            for column in columns:
-                assert column.nullable or row[column.name] is not None
-    json.dumps(found.records, allow_nan=False)
+    assert found.tables.keys() == {"explanations", "metrics"}
+    for name, rows in found.tables.items():
+        assert rows.num_rows == 4
+        assert rows.schema.equals(SCHEMAS[name], check_metadata=True)
+    json.dumps(list_records(found), allow_nan=False)
 
 
 def test_worker_record_of_a_text_pair_equals_the_explanation():
     pair = Example(("a dull-ish plot", "bad"), "negative")
     found = run_as_one_task(reviews(), [pair], methods=("gradient",))
-    (row,) = found.records  # no metric was asked for
+    (row,) = list_records(found)  # no metric was asked for
     one = reviews().explain(pair.given, method="gradient")
     assert row["scores"] == one.scores.tolist()
     assert row["tokens"] == [token.text for token in one.tokens]
@@ -343,21 +338,24 @@ def test_worker_explains_the_first_entity_and_refuses_a_text_without_a_mask():
     explainer = tiny("bert", "TokenClassification", TAGS)
     text = "a gripping film, well-made but thin: the plot, and nothing else in it is good"
     first, *_ = explainer.explain(text, method="gradient")
-    (row,) = run_as_one_task(explainer, [text], methods=("gradient",)).records
+    (row,) = list_records(run_as_one_task(explainer, [text], methods=("gradient",)))
     # Alone in its batch here, beside the other entities there.
     assert_nearly_equal(row["scores"], first.scores.tolist())
-    (row,) = run_as_one_task(tiny("bert", "MaskedLM"), ["no mask"], methods=("gradient",)).records
+    (row,) = list_records(
+        run_as_one_task(tiny("bert", "MaskedLM"), ["no mask"], methods=("gradient",))
+    )
     assert row["refused"] and row["error"]
 
 
-def test_build_failure_records_has_the_keys_and_columns_of_real_records():
+def test_build_failure_tables_have_the_keys_of_real_results():
     worker = Worker(plan(metrics=("comprehensiveness",)), Execution(), reviews())
     task = Task(3, 4, items(TEXTS[:2]), ("attcat",))
-    rows = build_failure_records(worker.identity, task, "worker-died", "Workers die of it.")
-    real = worker.do(task).records
-    assert [row["key"] for row in rows] == [row["key"] for row in real]
-    assert [row.keys() for row in rows] == [row.keys() for row in real]
-    assert {(row["error"], row["why"]) for row in rows} == {("worker-died", "Workers die of it.")}
+    failed = build_failure_tables(worker.identity, task, "worker-died", "Workers die of it.")
+    real = worker.do(task).tables
+    for name, rows in failed.items():
+        assert rows["key"].to_pylist() == real[name]["key"].to_pylist()
+        assert set(rows["error"].to_pylist()) == {"worker-died"}
+        assert set(rows["why"].to_pylist()) == {"Workers die of it."}
 
 
 def test_result_failure_reason_is_short_and_without_memory_figures():

@@ -1,6 +1,6 @@
-"""WorkerPool with stub workers: it maps again after a caller that stopped early."""
+"""WorkerPool with workers that answer at once: it maps again after a caller that stopped early."""
 
-from collections import deque
+from concurrent.futures import Future
 
 from tests import stores
 from whence.runs.backends import WorkerPool
@@ -9,35 +9,39 @@ from whence.runs.task import Task, TaskResult
 WHO = stores.identity(metrics=())
 
 
-class InstantWorkers:
-    """Workers that answer at once, in rounds: everybody who has something to say says one thing."""
+class InstantWorker:
+    """A worker that answers at once."""
 
-    size = 2
+    def __init__(self):
+        self.loaded = Future()
+        self.loaded.set_result(WHO)
 
-    def open(self):
+    def submit(self, task):
+        answer = Future()
+        answer.set_result(TaskResult(task.window, task.chunk, {}, 0.0))
+        return answer
+
+    def describe_death(self, error):
+        raise AssertionError(error)
+
+    def kill(self):
         pass
 
-    def close(self):
-        pass
 
-    def start(self):
-        return deque([WHO])
+class InstantPool(WorkerPool):
+    """Two of them."""
 
-    def send(self, hand, task):
-        hand.append(TaskResult(task.window, task.chunk, [], 0.0))
+    def __init__(self):
+        super().__init__()
+        self.size = 2
 
-    def receive(self, hands):
-        said = [(hand, hand.popleft()) for hand in hands if hand]
-        assert said, "it would wait without end"
-        return said
-
-    def kill(self, hand):
-        hand.clear()
+    def start_worker(self):
+        return InstantWorker()
 
 
 def test_worker_pool_maps_again_after_an_iteration_was_closed_early():
     tasks = [Task(0, number, (stores.item(number),), ("attcat",)) for number in range(6)]
-    with WorkerPool(InstantWorkers()) as pool:
+    with InstantPool() as pool:
         first = pool.map(tasks)
         # The first worker is done with a task in the same round in which the second says who it is.
         assert next(first).chunk == 0

@@ -209,7 +209,7 @@ def test_lend_of_a_closed_model_worker_raises_its_error_and_frees_the_first():
             raise AssertionError("there is no model to work with")
 
     task = lead.put("compare", both, quick=False)
-    while not other._quick:
+    while not other._queue:
         time.sleep(0.001)
     other.close(UnknownModel("b is not there"))
     with pytest.raises(UnknownModel, match="b is not there"):

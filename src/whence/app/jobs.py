@@ -7,7 +7,6 @@ comes later in the list lends its thread, so that two threads never wait for eac
 import threading
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -29,10 +28,11 @@ class Cancelled(Exception):
 class WorkItem:
     """One quick request or long job: its state, progress, and result or error."""
 
-    def __init__(self, kind: str, model: str, work: Work) -> None:
+    def __init__(self, kind: str, model: str, work: Work, *, quick: bool = False) -> None:
         self.id = uuid.uuid4().hex
         self.kind = kind
         self.model = model
+        self.quick = quick
         self.state: JobState = "queued"
         self.done = 0
         self.total = 0
@@ -46,8 +46,10 @@ class WorkItem:
 
     def run(self) -> None:
         """Do the work, in the thread of the model."""
-        if not self._enter_state("running"):
-            return
+        with self._lock:
+            if self.state in END_STATES:
+                return
+            self.state = "running"
         self._began = time.monotonic()
         try:
             result = self._work(self.progress)
@@ -94,13 +96,6 @@ class WorkItem:
             "error": self.error,
         }
 
-    def _enter_state(self, state: JobState) -> bool:
-        with self._lock:
-            if self.state in END_STATES:
-                return False
-            self.state = state
-            return True
-
     def _end(self, state: JobState, result: Any = None, error: Exception | None = None) -> None:
         with self._lock:
             if self.state in END_STATES:
@@ -121,8 +116,7 @@ class ModelWorker:
         self.model = model
         self.current: WorkItem | None = None
         self._waiting = waiting
-        self._quick: deque[WorkItem] = deque()
-        self._long: deque[WorkItem] = deque()
+        self._queue: list[WorkItem] = []  # quick work stands before long work
         self._changed = threading.Condition()
         self._closed = False
         self._gone: Exception | None = None  # the error of a model that could not be loaded
@@ -130,16 +124,15 @@ class ModelWorker:
 
     def put(self, kind: str, work: Work, *, quick: bool) -> WorkItem:
         """Queue a piece of work."""
-        task = WorkItem(kind, self.model, work)
+        task = WorkItem(kind, self.model, work, quick=quick)
         with self._changed:
             if self._gone is not None:
                 raise self._gone
-            queue = self._quick if quick else self._long
-            if self._closed or len(queue) >= self._waiting:
-                raise Busy(
-                    f"The model {self.model!r} has {len(queue)} requests waiting: no more fit."
-                )
-            queue.append(task)
+            number = sum(other.quick == quick for other in self._queue)
+            if self._closed or number >= self._waiting:
+                raise Busy(f"The model {self.model!r} has {number} requests waiting: no more fit.")
+            self._queue.append(task)
+            self._queue.sort(key=lambda other: not other.quick)
             if self._thread is None:
                 name = f"whence {self.model}"
                 self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
@@ -150,17 +143,15 @@ class ModelWorker:
     def position(self, task: WorkItem) -> int:
         """Return the number of items before this job; 0 when it runs or has ended."""
         with self._changed:
-            if task.state != "queued" or task not in self._long:
+            if task.state != "queued" or task not in self._queue:
                 return 0
-            running = self.current is not None
-            return self._long.index(task) + len(self._quick) + running
+            return self._queue.index(task) + (self.current is not None)
 
     def cancel(self, task: WorkItem) -> None:
         """Cancel a piece of work, queued or running."""
         with self._changed:
-            for queue in (self._quick, self._long):
-                if task in queue:
-                    queue.remove(task)
+            if task in self._queue:
+                self._queue.remove(task)
         task.cancel()
 
     @contextmanager
@@ -192,9 +183,8 @@ class ModelWorker:
         """Cancel all work, or fail it with the error `gone`; the thread ends after its current step."""
         with self._changed:
             self._closed, self._gone = True, gone
-            tasks = [*self._quick, *self._long, *([self.current] if self.current else [])]
-            self._quick.clear()
-            self._long.clear()
+            tasks = [*self._queue, *([self.current] if self.current else [])]
+            self._queue.clear()
             self._changed.notify_all()
         for task in tasks:
             if gone is None:
@@ -212,15 +202,13 @@ class ModelWorker:
     def _serve(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._quick or self._long)
+                self._changed.wait_for(lambda: self._closed or self._queue)
                 if self._closed:
                     return
-                self.current = (self._quick or self._long).popleft()
+                self.current = self._queue.pop(0)
             try:
                 self.current.run()
-            except (
-                BaseException
-            ) as error:  # an error in a callback of the future must not end the thread
+            except BaseException as error:  # from a callback of the future: the thread goes on
                 log_error(error, f"the end of {self.current.kind} by {self.model}")
                 self.current.fail(error)
             with self._changed:

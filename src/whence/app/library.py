@@ -7,6 +7,7 @@ is written.
 
 import hashlib
 import json
+import math
 import os
 import re
 import threading
@@ -14,7 +15,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
@@ -90,7 +91,7 @@ def _render_page(name: str, payload: Payload) -> str:
             from whence.studies.evaluation.evaluation import Evaluation
             from whence.studies.evaluation.report import build_document as build_tables
 
-            return build_tables(*(Evaluation.from_dict(x).data for x in parts)).to_html()
+            return build_tables(*(Evaluation.from_dict(part).data for part in parts)).to_html()
         module, class_name = _CLASSES[kind]
         return str(getattr(import_module(module), class_name).from_dict(payload).to_html())
 
@@ -268,18 +269,19 @@ PAGE_SIZE = 50
 
 def list_rows(run: "Run", row_filter: "RowFilter", page: int) -> RunRows:
     """Return a page of a run's matching rows; empty beyond the last."""
-    from whence.runs.store import read_page, to_finite
+    from whence.runs.store import read_page
 
     first = page * PAGE_SIZE
-    matches = read_page(
-        run.folder, replace(row_filter, settings=_list_settings(run)), first, PAGE_SIZE
-    )
+    matches = read_page(run.store, row_filter, first, PAGE_SIZE)
     rows = [
         RunRow(
             **{
-                **{name: value for name, value in record.items() if name != "gold"},
+                **{
+                    name: value for name, value in record.items() if name not in ("gold", "setting")
+                },
                 "label": _find_label(record),
-                "probability": to_finite(record["probability"]),
+                "probability": _to_finite(record["probability"]),
+                "value": _to_finite(record["value"]),
             }
         )
         for record in matches.records
@@ -300,9 +302,9 @@ def is_descending(metric: str, best: bool) -> bool:
 
 def build_example(run: "Run", row: int, method: str | None) -> RunExample:
     """Return one row of a run with its explanation by a method, or by the first method."""
-    from whence.runs.store import read_row, to_finite
+    from whence.runs.store import read_row
 
-    explanations, tests = read_row(run.folder, row, _list_settings(run))
+    explanations, tests = read_row(run.store, row)
     by_method = {record["method"]: record for record in explanations}
     chosen = by_method.get(next(iter(by_method), "") if method is None else method)
     if chosen is None:
@@ -321,15 +323,15 @@ def build_example(run: "Run", row: int, method: str | None) -> RunExample:
         method=name,
         methods=list(by_method),
         input=Source.model_validate(source),
-        probability=to_finite(chosen["probability"]),
+        probability=_to_finite(chosen["probability"]),
         signed=bool(payload and payload["explanations"][0]["signed"]),
         scale=Scale.model_validate(payload["explanations"][0]["scale"]) if payload else None,
         words=_list_words(payload) if payload else [],
         tests=[
             RunTest(
                 metric=test["metric"],
-                value=to_finite(test["value"]),
-                null=to_finite(test["null"]),
+                value=_to_finite(test["value"]),
+                null=_to_finite(test["null"]),
                 why=test["why"],
             )
             for test in tests
@@ -344,11 +346,9 @@ def _find_label(record: dict[str, Any]) -> str | None:
     return label
 
 
-def _list_settings(run: "Run") -> frozenset[str]:
-    """Return the current settings of a run; rows of earlier code or parameters are not shown."""
-    from whence.runs.store import list_current_settings
-
-    return frozenset(list_current_settings(run.manifest))
+def _to_finite(value: float | None) -> float | None:
+    """Return a number; None for null, NaN and infinity, which JSON does not have."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _list_words(payload: dict[str, Any]) -> list[RunWord]:
@@ -375,7 +375,7 @@ def _list_words(payload: dict[str, Any]) -> list[RunWord]:
 _MAX_RUNS = 500  # runs listed of a folder
 _MAX_DEPTH = 3  # levels of folders below the given one
 _MAX_CACHED = 8  # cached reports
-_SUBFOLDERS = ("explanations", "metrics", "index", "audits", "pending")
+_SUBFOLDERS = ("explanations", "metrics", "unreadable", "audits")
 _MANIFEST = "manifest.json"
 
 
@@ -413,18 +413,18 @@ class StoredRuns:
         """Return a run by its id."""
         return _open_location(self._find_location(key))
 
-    def build_once(self, keys: tuple[str, ...], what: str, make: Callable[..., Any]) -> Any:
-        """Return a report of one or two runs, cached until one of them changes."""
-        places = [self._find_location(key) for key in keys]
-        key = (what, *(part for run in places for part in (run.id, compute_version(run.folder))))
+    def build_once(self, key: str, what: str, make: Callable[..., Any]) -> Any:
+        """Return a report of a run, cached until the run changes."""
+        place = self._find_location(key)
+        version = (what, place.id, compute_version(place.folder))
         with self._report_lock:
-            if key not in self._reports:
-                with translate_run_errors(" and ".join(place.name for place in places)):
-                    self._reports[key] = make(*map(_open_location, places))
+            if version not in self._reports:
+                with translate_run_errors(place.name):
+                    self._reports[version] = make(_open_location(place))
                 if len(self._reports) > _MAX_CACHED:
                     self._reports.popitem(last=False)
-            self._reports.move_to_end(key)
-            return self._reports[key]
+            self._reports.move_to_end(version)
+            return self._reports[version]
 
     def _describe_run(self, place: RunLocation) -> dict[str, Any]:
         """Return the entry of a run, with facts cached until the run changes."""
@@ -490,7 +490,7 @@ def _find_last_write(folder: Path) -> float | None:
 
 def _find_runs(folder: Path, depth: int) -> Iterator[Path]:
     """Yield the folders that hold a run, in the order of their names; links are not followed."""
-    from whence.runs.store import Layout
+    from whence.runs.store import is_store
 
     try:
         with os.scandir(folder) as entries:
@@ -502,7 +502,7 @@ def _find_runs(folder: Path, depth: int) -> Iterator[Path]:
     for path in below:
         if path.name.startswith("."):
             continue
-        if (path / _MANIFEST).exists() or Layout(path).is_used:  # a run without its manifest counts
+        if (path / _MANIFEST).exists() or is_store(path):  # a run without its manifest counts
             yield path
         elif depth > 1:
             yield from _find_runs(path, depth - 1)

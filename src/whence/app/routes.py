@@ -284,9 +284,6 @@ _REPORT_MEDIA_TYPES: dict[ReportFormat, str] = {
     "tex": "application/x-tex; charset=utf-8",
     "json": "application/json",
 }
-OtherRun = Annotated[
-    str | None, Query(max_length=300, description="The id of a second run, to compare it with.")
-]
 ShortQuery = Annotated[str | None, Query(max_length=300)]
 
 
@@ -305,10 +302,10 @@ def runs(state: AppStateDependency) -> Any:
     response_class=Response,
     responses=_PAGE_RESPONSE,
 )
-def get_run_page(id: str, state: AppStateDependency, other: OtherRun = None) -> HTMLResponse:
-    """Give whence's report of a run, or of two side by side; no script runs in it."""
+def get_run_page(id: str, state: AppStateDependency) -> HTMLResponse:
+    """Give whence's report of a run; no script runs in it."""
     headers = {"content-security-policy": PAGE_POLICY, "x-frame-options": "SAMEORIGIN"}
-    return HTMLResponse(_render_report(state, id, other, "html"), headers=headers)
+    return HTMLResponse(_render_report(state, id, "html"), headers=headers)
 
 
 @runs_router.get(
@@ -318,15 +315,12 @@ def get_run_page(id: str, state: AppStateDependency, other: OtherRun = None) -> 
         "The report as a file.", {kind.split(";")[0]: {} for kind in _REPORT_MEDIA_TYPES.values()}
     ),
 )
-def report(
-    id: str, state: AppStateDependency, format: ReportFormat = "html", other: OtherRun = None
-) -> Response:
+def report(id: str, state: AppStateDependency, format: ReportFormat = "html") -> Response:
     """Give the report as a file to keep: HTML, Markdown, LaTeX or JSON."""
-    content = _render_report(state, id, other, format)
-    name = id if other is None else f"{id}-and-{other}"
+    content = _render_report(state, id, format)
     headers = {
         # Ids contain no characters that need quoting here.
-        "content-disposition": f'attachment; filename="{name[:150]}.{format}"',
+        "content-disposition": f'attachment; filename="{id[:150]}.{format}"',
         "content-security-policy": PAGE_POLICY,
     }
     return Response(content, media_type=_REPORT_MEDIA_TYPES[format], headers=headers)
@@ -369,14 +363,9 @@ def example(
         return library.build_example(run, row, method)
 
 
-def _render_report(state: AppState, id: str, other: str | None, format: ReportFormat) -> str:
-    ids = (id,) if other is None else (id, other)
+def _render_report(state: AppState, id: str, format: ReportFormat) -> str:
     writer = {"html": "to_html", "md": "to_markdown", "tex": "to_latex", "json": "to_json"}[format]
-
-    def render(run: Any, *others: Any) -> str:
-        return str(getattr(run.report(*others), writer)())
-
-    return str(state.runs.build_once(ids, format, render))
+    return str(state.runs.build_once(id, format, lambda run: getattr(run.report(), writer)()))
 
 
 session_router = APIRouter(tags=["session"])

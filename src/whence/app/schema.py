@@ -358,9 +358,8 @@ class Query(RequestModel):
     layers: tuple[int, int] | None = None  # first and last
     heads: list[tuple[int, int]] = Field(default=[], max_length=4096)  # (layer, head), any of them
     tokens: list[int] = Field(default=[], max_length=4096)  # an edge touches any of them
-    segments: list[SegmentPair] = Field(
-        default=[], max_length=4
-    )  # such as from a token of text A to one of text B
+    # such as from a token of text A to one of text B
+    segments: list[SegmentPair] = Field(default=[], max_length=4)
     least: float = Field(default=0, ge=0, allow_inf_nan=False)  # the smallest weight of an edge
     specials: bool = True  # whether edges that end on special tokens are among them
 
@@ -430,12 +429,9 @@ class Flow(ResponseModel):
     nodes: list[list[float]]  # levels x tokens: flow that arrives at a token
     residual: list[list[float]]  # layers x tokens: flow through the skip connection
     residual_share: list[float | None]  # per layer
-    special_share: list[
-        float | None
-    ]  # per layer: share of the edges' flow that ends on special tokens
-    shares: list[
-        float
-    ]  # per token: flow that ends at the input; forward: flow above the last layer
+    special_share: list[float | None]  # per layer: of the edges' flow, ending on special tokens
+    # per token: flow that ends at the input; forward: flow above the last layer
+    shares: list[float]
     influence: Influence | None
     note: str  # a sentence on the weight and its skip connection
 
@@ -471,9 +467,8 @@ class VerifyRequest(RequestModel):
     """Knock some edges out, and as many random ones."""
 
     input: Input
-    edges: list[tuple[int, int, int, int]] = Field(
-        min_length=1, max_length=5000
-    )  # layer, head, source, to
+    # layer, head, source, to
+    edges: list[tuple[int, int, int, int]] = Field(min_length=1, max_length=5000)
     draws: int = Field(default=30, ge=5, le=200)
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
 
@@ -606,9 +601,7 @@ class LayerDifference(ResponseModel):
     divergence: Interval
     decision: Interval
     special: Pair
-    strangers: (
-        Interval  # divergence of a head from another head of its layer: how far apart heads can be
-    )
+    strangers: Interval  # of a head from another of its layer: how far apart heads can be
     overlap: Interval  # Jaccard index of the flow's edges in this layer
     chance: Interval  # the same of random edges, as many in each layer
 
@@ -715,9 +708,7 @@ class Row(ResponseModel):
     label: str | None  # the true one
     predicted: str
     probability: float | None
-    surprise: (
-        float | None
-    )  # -log2 of the true label's probability; without labels, the entropy of all
+    surprise: float | None  # -log2 of the true label's probability; else the entropy of all
     right: bool | None
 
 
@@ -787,9 +778,8 @@ class Habit(ResponseModel):
 
     layer: int
     head: int
-    shares: dict[
-        str, Interval
-    ]  # "special", "itself", "previous", "next", "same word", "punctuation", "other"
+    # "special", "itself", "previous", "next", "same word", "punctuation", "other"
+    shares: dict[str, Interval]
     entropy: Interval
     tokens: list[tuple[str, float]]
     words: str  # a sentence
@@ -984,9 +974,7 @@ class ModelEntry(ResponseModel):
     mask: str | None = None  # the mask token
     zero_shot: bool = False  # whether any labels can be put to it
     method: str | None = None  # the default method
-    samples: list[SampleText] = Field(
-        default=[]
-    )  # texts of its own to begin with; none: those of the session
+    samples: list[SampleText] = Field(default=[])  # its own to begin with; else the session's
     draws: bool = False  # whether pictures can be drawn for it: "shapes:12"
     pairs: bool  # whether two texts must be given
     takes_pairs: bool | None  # whether two can be; null: not loaded, so not known

@@ -6,21 +6,17 @@ server, but neither read from it nor send to it.
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
+from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from whence.app.access_token import accept_token, has_token, render_token_page
 from whence.app.error_responses import build_error_response, log_error
 from whence.app.settings import LOOPBACK_HOSTS, Settings
 from whence.core.errors import Busy, NotAllowed, TooLarge, WhenceError, is_failure
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-AsgiApp = Callable[[Message, Receive, Send], Awaitable[None]]
 
 APP_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -53,37 +49,35 @@ _TOKEN_MESSAGE = (
 class SecurityMiddleware:
     """The middleware that checks host, origin, token and size of requests, and adds headers."""
 
-    def __init__(self, app: AsgiApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
         self._settings = settings
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a valid request on, or answer it with an error."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        sending = _with_security_headers(send)
+        request = HTTPConnection(scope)
+        send = _with_security_headers(send)
+        answer: Response | None
         try:
-            self._check_origin(scope)
-            if (rejection := self._reject_without_token(scope)) is not None:
-                await rejection(scope, receive, sending)
-                return
-            receive = await self._read_body(scope, receive)
+            self._check_origin(request)
+            if (answer := self._reject_without_token(request)) is None:
+                receive = await self._read_body(request, receive)
+                answer = self._accept_token_url(request)
         except WhenceError as error:
-            response = build_error_response(error)
-            response.headers["connection"] = "close"  # the rest of the body stays unread
-            await response(scope, receive, sending)
-            return
+            answer = build_error_response(error)
+            answer.headers["connection"] = "close"  # the rest of the body stays unread
         except TimeoutError:
             late = Busy(f"The request was not here after {_BODY_SECONDS} seconds.")
-            await build_error_response(late, 408)(scope, receive, sending)
-            return
-        if (redirect := self._accept_token_url(scope)) is not None:
-            await redirect(scope, receive, sending)
-            return
-        await self._forward(scope, receive, sending)
+            answer = build_error_response(late, 408)
+        if answer is None:
+            await self._forward(scope, receive, send)
+        else:
+            await answer(scope, receive, send)
 
-    async def _forward(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on; an unexpected error is logged and answered in the usual shape."""
         has_started = False
 
@@ -101,18 +95,16 @@ class SecurityMiddleware:
             if not has_started:
                 await build_error_response(error)(scope, receive, send)
 
-    def _check_origin(self, scope: Message) -> None:
-        headers = _read_headers(scope)
-        host = headers.get("host", "")
+    def _check_origin(self, request: HTTPConnection) -> None:
+        host = request.headers.get("host", "")
         if not self._is_own_host(_parse_hostname(host)):
             raise NotAllowed(
                 f"The request came by the name {host[:100]!r}, which is not this server's."
             )
-        origin = headers.get("origin")
+        origin = request.headers.get("origin")
         foreign = origin is not None and not _is_same_origin(origin, host)
         # A page of another site or port may link here, but not read from the server or send to it.
-        fetched = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
-        if foreign or (fetched and scope["path"].startswith("/api")):
+        if foreign or (_is_cross_site(request) and _is_api(request)):
             raise NotAllowed("The request was sent by a page that is not this server's.")
 
     def _is_own_host(self, name: str) -> bool:
@@ -122,41 +114,38 @@ class SecurityMiddleware:
             return True  # its names are unknown here; the token protects it
         return name in LOOPBACK_HOSTS or name == settings.host.lower()
 
-    def _reject_without_token(self, scope: Message) -> Response | None:
+    def _reject_without_token(self, request: HTTPConnection) -> Response | None:
         """Return the response to a request without the token, a page or JSON; None with the token."""
         settings = self._settings
-        if has_token(settings.token, settings.port, _read_query(scope), _read_headers(scope)):
+        query = request.query_params.multi_items()
+        if has_token(settings.token, settings.port, query, request.headers):
             return None
-        answer: Response
-        if scope["path"].startswith("/api"):
-            answer = build_error_response(NotAllowed(_TOKEN_MESSAGE), 401)
-        else:
-            answer = render_token_page(settings.port)
+        answer = (
+            build_error_response(NotAllowed(_TOKEN_MESSAGE), 401)
+            if _is_api(request)
+            else render_token_page(settings.port)
+        )
         answer.headers["www-authenticate"] = 'Bearer realm="whence"'
         answer.headers["connection"] = "close"  # the body stays unread
         return answer
 
-    def _accept_token_url(self, scope: Message) -> Response | None:
+    def _accept_token_url(self, request: HTTPConnection) -> Response | None:
         """Return the response to a URL with the token, which sets the cookie; None for other URLs."""
-        settings, query = self._settings, _read_query(scope)
-        if (
-            scope["method"] != "GET"
-            or scope["path"].startswith("/api")
-            or "token" not in dict(query)
-        ):
+        settings, query = self._settings, request.query_params.multi_items()
+        is_page = request.scope["method"] == "GET" and not _is_api(request)
+        if not is_page or "token" not in dict(query):
             return None
         rest = urlencode([(name, value) for name, value in query if name != "token"])
         # One slash: two would be the address of another server.
-        address = "/" + scope["path"].lstrip("/\\")
-        linked = _read_headers(scope).get("sec-fetch-site", "none") not in ("none", "same-origin")
+        address = "/" + request.scope["path"].lstrip("/\\")
         target = f"{address}?{rest}" if rest else address
-        return accept_token(settings.token, settings.port, target, linked=linked)
+        return accept_token(settings.token, settings.port, target, linked=_is_cross_site(request))
 
-    async def _read_body(self, scope: Message, receive: Receive) -> Receive:
+    async def _read_body(self, request: HTTPConnection, receive: Receive) -> Receive:
         """Read the body within the size limit, and return a `receive` that replays it."""
-        is_upload = scope["method"] == "PUT"
+        is_upload = request.scope["method"] == "PUT"
         limit = self._settings.upload if is_upload else self._settings.body
-        stated = _read_headers(scope).get("content-length", "0")
+        stated = request.headers.get("content-length", "0")
         if stated.isdigit() and int(stated) > limit:
             raise _build_too_large_error(int(stated), limit)
         chunks: list[bytes] = []
@@ -189,13 +178,9 @@ def _replay_message(message: Message, receive: Receive) -> Receive:
 def _with_security_headers(send: Send) -> Send:
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            existing = {name.lower() for name, _ in message.get("headers", [])}
-            more = [
-                (name.encode(), value.encode())
-                for name, value in _SECURITY_HEADERS.items()
-                if name.encode() not in existing
-            ]
-            message["headers"] = [*message.get("headers", []), *more]
+            headers = MutableHeaders(scope=message)
+            for name, value in _SECURITY_HEADERS.items():
+                headers.setdefault(name, value)
         await send(message)
 
     return send_with_headers
@@ -205,14 +190,13 @@ def _build_too_large_error(size: int, limit: int) -> TooLarge:
     return TooLarge(f"The request has {size:,} bytes or more; {limit:,} are taken here.")
 
 
-def _read_headers(scope: Message) -> dict[str, str]:
-    return {
-        name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
-    }
+def _is_api(request: HTTPConnection) -> bool:
+    return bool(request.scope["path"].startswith("/api"))
 
 
-def _read_query(scope: Message) -> list[tuple[str, str]]:
-    return parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+def _is_cross_site(request: HTTPConnection) -> bool:
+    """Return whether a page of another site or port made the browser send a request."""
+    return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
 
 
 def _is_same_origin(origin: str, host: str) -> bool:

@@ -8,8 +8,8 @@ import traitlets
 
 from whence.app.widget import EMPTY_SELECTION, NotebookSession, describe_fault, update_state
 from whence.core.errors import WhenceError
+from whence.explain.page import read_front_end_file
 from whence.methods import method
-from whence.render.html import read_front_end_file
 
 
 class Workbench(anywidget.AnyWidget):

@@ -1,4 +1,4 @@
-"""Commands `whence report`, `runs`, `store`: report on, list, verify, repair, merge and export run folders."""
+"""Commands `whence report`, `runs`, `store`: report on, list, verify, merge and export run folders."""
 
 import sys
 from pathlib import Path
@@ -9,11 +9,13 @@ import typer
 from whence.cli import options
 from whence.cli.failures import with_exit_status
 from whence.cli.progress_bar import pause_garbage_collection, show_progress
-from whence.core.errors import BadStore, CannotRead
-from whence.core.files import check_writable, quote_path
+from whence.core.errors import BadRequest, BadStore, CannotRead
+from whence.core.files import check_writable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from whence.runs.store import StoreReader
 
 
 def report_on_run(
@@ -26,7 +28,7 @@ def report_on_run(
     other: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[DIR2]", help="Another run over the same data, to compare with the first."
+            metavar="[DIR2]", help="Refused: two runs are compared elsewhere.", hidden=True
         ),
     ] = None,
     html: options.Html = None,
@@ -40,14 +42,15 @@ def report_on_run(
 ) -> None:
     """Report on a run, finished or not: tables with intervals, best and worst examples, verdicts, how to do it again.
 
-    With a second folder, compare the two: what differs, and by how much the second is better, example by example.
-
     Examples:
 
         whence report out/sst2 --html report.html
-
-        whence report out/before out/after --md changes.md
     """
+    if other is not None:
+        raise BadRequest(
+            "whence report takes one run. To compare two, read both folders with pandas or polars; to compare two models, "
+            "whence.compare."
+        )
     for path in (html, markdown, latex):
         if path is not None:
             check_writable(path)
@@ -55,8 +58,7 @@ def report_on_run(
         with pause_garbage_collection():
             from whence.runs.results import Run
 
-        runs = [Run(path) for path in (folder, other) if path is not None]
-        report = runs[0].report(*runs[1:])
+        report = Run(folder).report()
     paths = [path for path in (markdown, latex) if path is not None]
     if markdown is not None:
         report.to_markdown(markdown)
@@ -129,7 +131,9 @@ def _describe_run(folder: Path) -> dict[str, Any]:
 
     run = Run(folder)
     facts = run.facts()
-    written = None if facts["why"] else run.last_write_time  # a damaged run has no readable journal
+    written = (
+        None if facts["why"] else run.last_write_time
+    )  # a damaged run has no readable manifest
     return {**facts, "folder": str(folder), "written": written}
 
 
@@ -180,12 +184,12 @@ def _relative_name(run: str, folder: Path) -> str:
 
 
 def _format_minute(when: str | None) -> str:
-    """Return a time of the journal to the minute; empty without one."""
+    """Return a time of the log to the minute; empty without one."""
     return "" if when is None else when[:16].replace("T", " ")
 
 
 store_app = typer.Typer(
-    help="Look after the folder of a run: verify, repair, merge, export.", no_args_is_help=True
+    help="Look after the folder of a run: verify, merge, export.", no_args_is_help=True
 )
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")]
 
@@ -193,7 +197,7 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run
 @store_app.command("verify")
 @with_exit_status
 def verify_folder(folder: Folder) -> None:
-    """Read everything, and say what is wrong: checksums, columns, keys, rows that are there twice, files left over.
+    """Read everything, and say what is wrong: checksums of all pages, columns, keys, rows that are there twice, files left over.
 
     The exit status is 42 if something is. Nothing is changed.
     """
@@ -207,40 +211,12 @@ def verify_folder(folder: Folder) -> None:
     if n_problems:
         things = "1 thing is" if n_problems == 1 else f"{n_problems:,} things are"
         raise BadStore(
-            f"{things} wrong with {str(folder)!r}. `whence store repair {quote_path(folder)}` sets aside what is "
-            "damaged, and the next run computes it again."
+            f"{things} wrong with {str(folder)!r}. The same `whence run` as before sets aside what is damaged, and computes "
+            "it again."
         )
-    store = StoreReader.open_existing(folder)
-    parts = [f"{count:,} {what}" for what, count in _count_contents(store).items()]
-    waiting = store.count_pending_rows()
-    if any(waiting.values()):
-        parts.append(
-            f"and of windows that are not complete yet {waiting['explanations']:,} explanations and "
-            f"{waiting['metrics']:,} tests, which the next run goes on from"
-        )
-    print(f"{folder} is whole, and the run is {store.manifest['state']}: {', '.join(parts)}.")
-
-
-@store_app.command("repair")
-@with_exit_status
-def repair_folder(folder: Folder) -> None:
-    """Set aside what is damaged, and remove what a killed run left half-written; the next run fills the holes.
-
-    What is set aside stays in DIR/damaged. No file is touched that is not the run's own.
-    """
-    with pause_garbage_collection():
-        from whence.runs.store import StoreReader
-        from whence.runs.store import repair_store as run_repair
-    repairs = run_repair(folder)
-    for repair in repairs:
-        print(f"{repair.where}: {repair.what}")
-    store = StoreReader.open_if_present(folder)
-    if store is not None and store.manifest["state"] == "complete":
-        print(f"{folder} is whole.")
-    else:
-        print(
-            f"{folder} is whole, as far as it goes. The same `whence run` as before completes it."
-        )
+    print(
+        f"{folder} is whole, and the run is {_describe_contents(StoreReader.open_existing(folder))}."
+    )
 
 
 @store_app.command("merge")
@@ -262,8 +238,7 @@ def merge_folders(
     with pause_garbage_collection():
         from whence.runs.store import merge_stores as run_merge
     store = run_merge(folder, sources)
-    parts = [f"{count:,} {what}" for what, count in _count_contents(store).items()]
-    print(f"{folder} is {store.manifest['state']}: {', '.join(parts)}.")
+    print(f"{folder} is {_describe_contents(store)}.")
 
 
 @store_app.command("export")
@@ -290,15 +265,10 @@ def export_folder_table(
     print(f"wrote {to}", file=sys.stderr)
 
 
-def _count_contents(store: object) -> dict[str, int]:
-    from whence.runs.store import StoreReader, sum_totals
-
-    assert isinstance(store, StoreReader)
-    totals = sum_totals(store.indices())
-    return {
-        "examples": totals["examples"],
-        "explanations": totals["explanations"]["rows"],
-        "tests": totals["metrics"]["rows"],
-        "failures": totals["explanations"]["failed"] + totals["metrics"]["failed"],
-        "unreadable rows": totals["bad"],
-    }
+def _describe_contents(store: "StoreReader") -> str:
+    totals = store.totals()
+    failures = totals["explanations"]["failed"] + totals["metrics"]["failed"]
+    return (
+        f"{store.manifest['state']}: {totals['examples']:,} examples, {totals['explanations']['rows']:,} explanations, "
+        f"{totals['metrics']['rows']:,} tests, {failures:,} failures, {totals['bad']:,} unreadable rows"
+    )

@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from whence.cli import options
 from whence.cli.options import DATA, MODEL, OUTPUT, option
@@ -11,7 +11,6 @@ from whence.render.text import sanitise_text
 
 if TYPE_CHECKING:
     from whence.studies.training.fit import Epoch
-    from whence.studies.training.performance import Performance
     from whence.studies.training.train import TrainingResult
 
 TRAINING = "Training"
@@ -141,37 +140,18 @@ def train_attention(
 def _format_epoch(epoch: "Epoch") -> str:
     """Return a line on an epoch: loss, performance on dev, seconds."""
     performance = epoch.dev
-    dev_text = "" if performance is None else f", dev {_format_performance(performance)}"
+    dev_text = "" if performance is None else f", dev {performance}"
     return f"epoch {epoch.number}: loss {epoch.loss:.4f}{dev_text} ({epoch.seconds:.0f} s)"
-
-
-def _format_performance(performance: "Performance") -> str:
-    area = "" if performance.roc_auc is None else f", ROC-AUC {performance.roc_auc:.3f}"
-    return f"accuracy {performance.accuracy:.3f}, F1 {performance.f1:.3f}{area}"
 
 
 def _print_training(trained: "TrainingResult", unseen: str | None, columns: list[str]) -> None:
     """Print the trained model's facts and the next commands, on examples it was not trained on."""
     from rich.console import Console
-    from rich.table import Table
 
-    config, sizes = trained.loaded.model.config, trained.sizes
-    facts: list[tuple[str, Any]] = [
-        ("model", f"{config.encoder} encoder, {config.attention} attention"),
-        ("labels", sanitise_text(", ".join(trained.labels))),
-        ("trained on", f"{sizes['train']} examples, {sizes['vocabulary']} words"),
-        ("best epoch", f"{trained.best_epoch} of {len(trained.history)}"),
-        ("dev", f"{_format_performance(trained.dev)} (n = {trained.dev.n})"),
-    ]
-    if trained.test is not None:
-        facts.append(("test", f"{_format_performance(trained.test)} (n = {trained.test.n})"))
-    table = Table.grid(padding=(0, 2))
-    for name, value in facts:
-        table.add_row(name, value)
     console = Console(highlight=False, markup=False)
-    console.print(table)
+    console.print(trained)
     model = ["--model", str(trained.folder)]
-    pair = ["--pair", "another"] if config.query else []
+    pair = ["--pair", "another"] if trained.data["model"]["query"] else []
     explain = ["whence", "explain", "a text", *pair, *model, "--method", "grad_x_input"]
     audit = ["whence", "audit", unseen or "DATA", *model, *columns]
     where = "" if unseen else " (DATA: examples that it was not trained on)"

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from whence.core.errors import BadEncoding
 from whence.data.images import ImageFill
-from whence.data.tokens import EncodedInput
+from whence.data.tokens import EncodedInput, IntegerRow
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,11 @@ class Variants:
 
 def _stack(rows: Sequence[Sequence[Any]]) -> Array:
     """Return sequences of numbers, or of boxes, as one array, (rows, longest, ...); zero after their ends."""
-    arrays = [np.array(row, dtype=np.int64) for row in rows]
+    arrays = [
+        row.array if isinstance(row, IntegerRow) else np.array(row, dtype=np.int64) for row in rows
+    ]
+    if len({len(array) for array in arrays}) == 1:
+        return np.stack(arrays)
     stacked = np.zeros((len(rows), *max(arrays, key=len).shape), dtype=np.int64)
     for row, values in zip(stacked, arrays, strict=True):
         row[: len(values)] = values
@@ -259,10 +263,11 @@ def _stack(rows: Sequence[Sequence[Any]]) -> Array:
 
 def _cut(values: Array, real: Array, fill: int) -> Array:
     """Return values (rows, any width, ...) at the positions that are real, (rows, width, ...)."""
-    missing = max(0, real.shape[1] - values.shape[1])
-    wide = np.pad(values, [(0, 0), (0, missing), *[(0, 0)] * (values.ndim - 2)])
+    missing = real.shape[1] - values.shape[1]
+    if missing > 0:
+        values = np.pad(values, [(0, 0), (0, missing), *[(0, 0)] * (values.ndim - 2)])
     inside = real.reshape(*real.shape, *[1] * (values.ndim - 2))
-    return np.where(inside, wide[:, : real.shape[1]], fill)
+    return np.where(inside, values[:, : real.shape[1]], fill)
 
 
 def _describe_rest(item: EncodedInput, features: Mapping[str, Any]) -> tuple[Hashable, ...]:

@@ -17,6 +17,8 @@ from itertools import groupby
 from operator import index
 from typing import Any, Literal
 
+import numpy as np
+
 from whence.core.errors import (
     BadEncoding,
     BadTokenizer,
@@ -484,7 +486,7 @@ def from_mapping(
             raise BadEncoding(
                 f"{name!r} has the shape {_compute_shape(value)} and 'input_ids' {_compute_shape(ids)}; they must be equal."
             )
-    rows.setdefault("attention_mask", [[1] * len(row) for row in ids])
+    rows.setdefault("attention_mask", [(1,) * len(row) for row in ids])
     return [
         _from_row(
             {name: value[i] for name, value in rows.items()},
@@ -510,7 +512,7 @@ _NOT_FEATURES = {
 BBOX_FEATURE = "bbox"  # the box of each token on its page: four numbers
 
 
-def _parse_rows(name: str, value: Any) -> list[list[Any]]:
+def _parse_rows(name: str, value: Any) -> list[Any]:
     """Return rows of integers from lists, arrays or tensors of one or two dimensions; or rows of boxes."""
     value = value.tolist() if hasattr(value, "tolist") else value
     try:
@@ -519,13 +521,28 @@ def _parse_rows(name: str, value: Any) -> list[list[Any]]:
         if not isinstance(cell, list | tuple):
             rows = [rows]
         if name == BBOX_FEATURE:
-            return [[_parse_box(box) for box in row] for row in rows]
-        return [[*map(index, row)] for row in rows]
+            return [tuple(map(_parse_box, row)) for row in rows]
+        return [_parse_integers(row) for row in rows]
     except (TypeError, IndexError, ValueError):
         raise BadEncoding(
             f"{name!r} must be one row or several rows of {'boxes of four ' * (name == BBOX_FEATURE)}integers; got "
             f"{str(value)[:60]!r}."
         ) from None
+
+
+class IntegerRow(tuple[int, ...]):
+    """A tuple of integers with the array that it came from: a batch of many ids is stacked without reading each again."""
+
+    array: np.ndarray[Any, np.dtype[np.int64]]
+
+
+def _parse_integers(row: Sequence[Any]) -> IntegerRow:
+    array = np.array(row)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        array = np.array([*map(index, row)], dtype=np.int64)  # refuses all but integers
+    parsed = IntegerRow(array.tolist())
+    parsed.array = array.astype(np.int64, copy=False)
+    return parsed
 
 
 def _parse_box(box: Any) -> tuple[int, int, int, int]:
@@ -538,7 +555,7 @@ def _compute_shape(rows: list[list[int]]) -> tuple[int, ...]:
 
 
 def _from_row(
-    row: dict[str, list[int]],
+    row: dict[str, tuple[Any, ...]],
     tokenizer: Any,
     pad_ids: Set[int],
     max_length: int | None,
@@ -560,7 +577,9 @@ def _from_row(
             raise EmptyText("The encoded input is all padding. Give at least one token.")
         first = padding.index(False)
         last = len(padding) - padding[::-1].index(False)
-    features = {name: tuple(values[first:last]) for name, values in row.items()}
+    features: dict[str, Any] = dict(row)
+    if last - first < len(ids):
+        features = {name: tuple(values[first:last]) for name, values in row.items()}
     if max_length is not None and last - first > max_length:
         raise TooLong(
             f"The encoded input has {last - first} tokens and the model takes at most {max_length}. Shorten it."

@@ -10,6 +10,7 @@ from whence.core.files import write_if_path, write_text
 from whence.core.result import Result
 from whence.explain.explanation import Explanation
 from whence.render.colour import PAYLOAD_VERSION, merge_payloads
+from whence.render.text import escape_formula
 
 if TYPE_CHECKING:
     from whence.explain.request import MethodRequest
@@ -156,9 +157,12 @@ class Explanations(Result, Sequence[Entry]):
         return self.to_dict()
 
     def save(self, path: str | Path) -> Path:
-        """Write the explanations as `Result.save`, or as a table if the name ends in .csv."""
+        """Write the explanations as `Result.save`, or as a table if the name ends in .csv.
+
+        A text that a spreadsheet would take for a formula gets a single quote before it.
+        """
         if Path(path).suffix.lower() == ".csv":
-            return write_text(path, self.to_dataframe().to_csv(index=False))
+            return write_text(path, self.to_dataframe().map(escape_formula).to_csv(index=False))
         return super().save(path)
 
     def to_html(self, path: str | Path | None = None, *, flows: bool = True) -> str:

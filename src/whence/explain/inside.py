@@ -258,7 +258,7 @@ class Inside:
         """The explained output; None without a head."""
         if not self.has_head:
             return None
-        return self._trace.targets.describe(0, self.item.labels or self.loaded.labels)
+        return self._trace.targets.describe_rows([self.item.labels or self.loaded.labels])[0]
 
     @property
     def logits(self) -> torch.Tensor:

@@ -1,15 +1,20 @@
-"""Data of the offline HTML page (explanations, flows, heads, maps; size limit), and agreement of methods."""
+"""The offline HTML page of explanations: its data (flows, heads, maps; size limit), the embedded app, and agreement of methods.
+
+The page runs exactly one script, admitted by its SHA-256 hash in the content security policy.
+"""
 
 import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from hashlib import sha256
+from importlib.resources import files
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from whence.core.errors import NotCapturable, TooLong, WhenceError
+from whence.core.errors import CannotServe, NotCapturable, TooLong, WhenceError
 from whence.data.readout import REST_LABEL
 from whence.explain.explanation import Explanation
 from whence.explain.inside import PATCHES_NOTE, Inside, Statistic
@@ -17,7 +22,6 @@ from whence.explain.report import PAGE_TITLE, build_document
 from whence.flow.graph import EdgeQuery
 from whence.flow.weights import EDGE_WEIGHT_NAMES, EdgeWeightName
 from whence.render.colour import merge_payloads
-from whence.render.html import embed_app
 from whence.stats.rank import kendall, top_k_overlap
 
 STATISTICS: tuple[Statistic, ...] = ("entropy", "special", "gradient")
@@ -245,3 +249,54 @@ def _find_runner_up(explanation: Explanation) -> str | None:
     if len(logits) < 2:
         return None
     return str(labels[sorted(range(len(logits)), key=lambda i: (-logits[i], i))[1]])
+
+
+_HEAD_END = "</style>\n</head>"
+
+
+_STATIC_CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+# Characters that could end a script element, open a comment or break a line in JavaScript.
+_SCRIPT_ESCAPES = {"<": "\\u003c", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def embed_app(static: str, data: dict[str, Any]) -> str:
+    """Embed the app's script and data into a static page, which remains readable without scripts."""
+    script, style = read_front_end_file("embed.js"), read_front_end_file("embed.css")
+    digest = b64encode(sha256(script.encode()).digest()).decode("ascii")
+    policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:"
+    tail = (
+        f'<script type="application/json" id="whence-payload">{encode_script_json(data)}</script>\n'
+        f'<script type="module">{script}</script>\n</body>'
+    )
+    page = _replace_once(static, _STATIC_CSP, policy)
+    page = _replace_once(page, _HEAD_END, f"</style>\n<style>{style}</style>\n</head>")
+    return _replace_once(page, "</body>", tail)
+
+
+def encode_script_json(data: dict[str, Any]) -> str:
+    """Return data as JSON that cannot close the script element around it."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for sign, code in _SCRIPT_ESCAPES.items():
+        text = text.replace(sign, code)
+    return text
+
+
+def read_front_end_file(name: str) -> str:
+    """Return the text of a file of the built front end (app/static), read as package data."""
+    path = files("whence").joinpath("app", "static", name)
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        raise CannotServe(
+            f"{name} is missing from this installation. Install whence again; in a checkout: make bundle."
+        ) from None
+
+
+def _replace_once(text: str, old: str, new: str) -> str:
+    """Replace the first occurrence of `old`, which must be present."""
+    before, separator, after = text.partition(old)
+    if not separator:
+        raise ValueError(f"the static page has no {old!r}")
+    return before + new + after

@@ -362,6 +362,7 @@ def _build_explanations(
         pixels = trace.fine.pop(request.name, None)
         fine = None if pixels is None else _to_numpy(pixels, loaded.dtype)
         outputs = targets.value(logits, of).tolist()
+        named = targets.describe_rows([item.labels or loaded.labels for item in items], of)
         fallback = explainer.defaults.fallback_reasons.get(request.name)
         for row, item in enumerate(items):
             residuals = {name: values[row] for name, values in result.axioms.items()}
@@ -372,7 +373,7 @@ def _build_explanations(
                 spans=item.words,
                 source=item.source,
                 prediction=predictions[row],
-                target=targets.describe(row, item.labels or loaded.labels, of),
+                target=named[row],
                 wanted=trace.targets.spec.of,
                 method=request.name,
                 params=request.params,

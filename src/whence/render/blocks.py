@@ -6,26 +6,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from whence.render import document as doc
 from whence.render.colour import (
     compute_shades,
     format_image_legend,
     format_target,
     get_colour_scale,
     scale_scores,
-)
-from whence.render.document import (
-    Block,
-    Cell,
-    Details,
-    FactList,
-    Heading,
-    JsonObject,
-    Paragraph,
-    Picture,
-    Pictures,
-    Table,
-    Tint,
-    TintedText,
 )
 from whence.render.image_maps import (
     arrange_score_maps,
@@ -44,21 +31,23 @@ MAPS_NOTE = (
 )
 
 
-def build_explanation_blocks(payload: JsonObject, explanation: JsonObject, top: int) -> list[Block]:
+def build_explanation_blocks(
+    payload: doc.JsonObject, explanation: doc.JsonObject, top: int
+) -> list[doc.Block]:
     """Return one explanation: the text tinted, the strongest words or patches, notes, and all scores folded away."""
     target = format_target(payload["target"])
     return [
-        Heading(f"{explanation['method']} for {target}{format_unit(explanation)}"),
+        doc.Heading(f"{explanation['method']} for {target}{format_unit(explanation)}"),
         *build_tinted_input(payload, explanation),
         build_top_table(payload, explanation, top),
-        *(Paragraph(note, "dim") for note in list_explanation_notes(payload, explanation)),
+        *(doc.Paragraph(note, "dim") for note in list_explanation_notes(payload, explanation)),
         build_score_details(payload, explanation),
     ]
 
 
 def build_tinted_input(
-    payload: JsonObject, explanation: JsonObject, plain: str = ""
-) -> list[Block]:
+    payload: doc.JsonObject, explanation: doc.JsonObject, plain: str = ""
+) -> list[doc.Block]:
     """Return the text, or both texts of a pair, tinted by scores, and the legend; for a picture the legend alone.
 
     `plain` stands for the text where there are no shades.
@@ -66,26 +55,26 @@ def build_tinted_input(
     if payload.get("picture"):
         legend = format_image_legend(payload["target"], signed=explanation["signed"])
         full = get_colour_scale(explanation, "patch")["legend"]
-        return [Paragraph(f"{legend}; {full}; {describe_score_range(explanation)}", "dim")]
+        return [doc.Paragraph(f"{legend}; {full}; {describe_score_range(explanation)}", "dim")]
     shades = compute_shades(payload, explanation)
     texts = [_list_pieces(payload, explanation, shades.words, shades.tokens, n) for n in (0, 1)]
-    blocks: list[Block] = [
-        TintedText(pieces, "" if n else shades.colours, "" if n else plain, beside=bool(n))
+    blocks: list[doc.Block] = [
+        doc.TintedText(pieces, "" if n else shades.colours, "" if n else plain, beside=bool(n))
         for n, pieces in enumerate(texts)
     ]
-    return [*blocks, Paragraph(shades.note, "dim")]
+    return [*blocks, doc.Paragraph(shades.note, "dim")]
 
 
 def _list_pieces(
-    payload: JsonObject,
-    explanation: JsonObject,
+    payload: doc.JsonObject,
+    explanation: doc.JsonObject,
     words: Sequence[float],
     tokens: Sequence[float],
     segment: int,
-) -> list[Tint]:
+) -> list[doc.Tint]:
     """Return the pieces of one text: words by score, the text between them, and special tokens."""
     source = payload["input"]["pair" if segment else "text"]
-    pieces: list[tuple[int, Tint]] = []
+    pieces: list[tuple[int, doc.Tint]] = []
     at = 0
     for word, tint, score in zip(payload["words"], words, explanation["word_scores"], strict=True):
         if word["segment"] != segment:
@@ -93,29 +82,33 @@ def _list_pieces(
         place = word["tokens"][0]
         gap = " " if source is None else source[at : word["start"]]
         at = at if source is None else word["end"]
-        pieces += [(place, Tint(gap)), (place, Tint(word["text"], tint, f"{score:+.6g}"))]
+        pieces += [(place, doc.Tint(gap)), (place, doc.Tint(word["text"], tint, f"{score:+.6g}"))]
     if source is not None and pieces:
-        pieces.append((len(payload["tokens"]), Tint(source[at:])))
+        pieces.append((len(payload["tokens"]), doc.Tint(source[at:])))
     for index, token in enumerate(payload["tokens"]):
         # A mask token is part of the text, and is shown inside it.
         if token["special"] and token["segment"] == segment and token["start"] is None:
             score = explanation["scores"][index]
-            pieces.append((index, Tint(token["text"], tokens[index], f"{score:+.6g}", "special")))
+            pieces.append(
+                (index, doc.Tint(token["text"], tokens[index], f"{score:+.6g}", "special"))
+            )
     return [piece for _, piece in sorted(pieces, key=lambda pair: pair[0]) if piece.text]
 
 
-def build_top_table(payload: JsonObject, explanation: JsonObject, top: int | None) -> Table:
+def build_top_table(
+    payload: doc.JsonObject, explanation: doc.JsonObject, top: int | None
+) -> doc.Table:
     """Return the words or patches with the largest scores, with bars; all of them if `top` is None."""
     full = get_colour_scale(explanation)["full"] or 1.0
     features = select_top_features(payload, explanation, top)
     rows = [
-        (name, Cell(f"{score:+.3g}", align="right"), Cell("", bar=score / full))
+        (name, doc.Cell(f"{score:+.3g}", align="right"), doc.Cell("", bar=score / full))
         for name, score in features
     ]
-    return Table((), rows)
+    return doc.Table((), rows)
 
 
-def build_score_details(payload: JsonObject, explanation: JsonObject) -> Details:
+def build_score_details(payload: doc.JsonObject, explanation: doc.JsonObject) -> doc.Details:
     """Return all scores, with the parameters and the cost, folded away."""
     passes, seconds = explanation.get("passes"), explanation.get("seconds")
     chosen = ", ".join(f"{name} = {value}" for name, value in explanation["params"].items())
@@ -125,14 +118,14 @@ def build_score_details(payload: JsonObject, explanation: JsonObject) -> Details
         facts += f"; forward passes {passes['forward']}, backward passes {passes['backward']}"
     if seconds is not None:
         facts += f", {seconds:.3f} s"
-    about = Paragraph(facts, "dim")
+    about = doc.Paragraph(facts, "dim")
     if payload.get("picture"):
-        return Details(
+        return doc.Details(
             "All patches, as they lie in the picture", [_build_grid(payload, explanation), about]
         )
     full = get_colour_scale(explanation)["full"] or 1.0
     words = [
-        (name, Cell(f"{score:+.6g}", align="right"), Cell("", bar=score / full))
+        (name, doc.Cell(f"{score:+.6g}", align="right"), doc.Cell("", bar=score / full))
         for name, score in select_top_features(payload, explanation, None)
     ]
     tokens = [
@@ -140,33 +133,33 @@ def build_score_details(payload: JsonObject, explanation: JsonObject) -> Details
             str(index),
             token["text"],
             "" if token["start"] is None else f"{token['start']}:{token['end']}",
-            Cell(f"{score:+.6g}", align="right"),
+            doc.Cell(f"{score:+.6g}", align="right"),
         )
         for index, (token, score) in enumerate(
             zip(payload["tokens"], explanation["scores"], strict=True)
         )
     ]
     heads = ("word", "score", f"for {format_target(payload['target'])}")
-    tables = [Table(heads, words), Table(("#", "token", "characters", "score"), tokens)]
-    return Details("All words and tokens", [*tables, about])
+    tables = [doc.Table(heads, words), doc.Table(("#", "token", "characters", "score"), tokens)]
+    return doc.Details("All words and tokens", [*tables, about])
 
 
-def _build_grid(payload: JsonObject, explanation: JsonObject) -> Table:
+def _build_grid(payload: doc.JsonObject, explanation: doc.JsonObject) -> doc.Table:
     """Return the scores of all patches, arranged as in the picture."""
     height, width = payload["picture"]["grid"]
     floor = get_colour_scale(explanation, "patch")["floor"]
     tints = scale_scores(explanation["scores"], signed=explanation["signed"], floor=floor)
     cells = [
-        Cell(f"{score:.3g}", align="right", tint=float(tint))
+        doc.Cell(f"{score:.3g}", align="right", tint=float(tint))
         for score, tint in zip(explanation["scores"], tints, strict=True)
     ]
-    rows: list[list[str | Cell]] = [
+    rows: list[list[str | doc.Cell]] = [
         [str(row + 1), *cells[row * width : (row + 1) * width]] for row in range(height)
     ]
-    return Table(["", *map(str, range(1, width + 1))], rows)
+    return doc.Table(["", *map(str, range(1, width + 1))], rows)
 
 
-def build_pictures(payloads: Sequence[dict[str, Any]]) -> list[Block]:
+def build_pictures(payloads: Sequence[dict[str, Any]]) -> list[doc.Block]:
     """Return a picture and its maps side by side, with one payload per class; empty without a picture."""
     if not payloads[0].get("picture"):
         return []
@@ -182,30 +175,33 @@ def build_pictures(payloads: Sequence[dict[str, Any]]) -> list[Block]:
     ]
     figures = [
         [
-            Picture(encode_png_base64(drawn), (drawn.shape[0], drawn.shape[1]), title, under, alt)
+            doc.Picture(
+                encode_png_base64(drawn), (drawn.shape[0], drawn.shape[1]), title, under, alt
+            )
             for drawn, title, under, alt in row
         ]
         for row in [[own, *rows[0]], *rows[1:]]
     ]
-    return [Details("", [Pictures(figures)], instead=[Paragraph(MAPS_NOTE, "dim")])]
+    return [doc.Details("", [doc.Pictures(figures)], instead=[doc.Paragraph(MAPS_NOTE, "dim")])]
 
 
-def build_probability_table(prediction: JsonObject) -> Details:
+def build_probability_table(prediction: doc.JsonObject) -> doc.Details:
     """Return the eight most probable labels with bars, which a page shows."""
     shares = sorted(prediction["probabilities"].items(), key=lambda pair: -pair[1])[:8]
     rows = [
-        (label, Cell(f"{share:.1%}", align="right"), Cell("", bar=share)) for label, share in shares
+        (label, doc.Cell(f"{share:.1%}", align="right"), doc.Cell("", bar=share))
+        for label, share in shares
     ]
-    return Details("", [Table((), rows)])
+    return doc.Details("", [doc.Table((), rows)])
 
 
-def build_provenance(payload: JsonObject, **more: Mapping[str, Any]) -> Details:
+def build_provenance(payload: doc.JsonObject, **more: Mapping[str, Any]) -> doc.Details:
     """Return the model and the provenance of a result, folded away on a page."""
-    return Details("Where this comes from", [FactList(list(_list_facts(payload, more)))])
+    return doc.Details("Where this comes from", [doc.FactList(list(_list_facts(payload, more)))])
 
 
 def _list_facts(
-    payload: JsonObject, more: Mapping[str, Mapping[str, Any]]
+    payload: doc.JsonObject, more: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[str, str]]:
     for facts in (payload.get("model", {}), *more.values(), payload["provenance"]):
         yield from ((str(name), str(value)) for name, value in facts.items())

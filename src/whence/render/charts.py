@@ -6,9 +6,11 @@ in every common form of colour blindness. A drawing is 320 units wide, as wide a
 violin is a kernel density estimate by Silverman's rule; it needs at least 10 values.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.resources import files
 from itertools import pairwise
 from math import ceil, floor, isfinite, log10
 from textwrap import wrap
@@ -16,17 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from whence.render.document import (
-    Block,
-    Cell,
-    Details,
-    Heading,
-    Paragraph,
-    Table,
-    Tint,
-    TintedText,
-    Track,
-)
+from whence.render import document as doc
 
 PlotData = Mapping[str, Any]
 Point = tuple[float, float]
@@ -36,31 +28,11 @@ _MAX_PANELS = 6  # panels of one plot; further ones are folded away
 _MIN_VIOLIN_VALUES, _DENSITY_STEPS = 10, 48
 _LETTER_WIDTH = 6.4  # approximate width of a letter
 
-PLOT_STYLE = """
-.whence svg { font-family: system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-.whence svg text { font-size: 11.5px; fill: var(--dim); }
-.whence svg text.name { font-weight: 600; fill: var(--ink); } .whence svg text.row { fill: var(--ink); }
-.whence svg text.threshold { fill: var(--line); }
-.whence svg .grid { stroke: var(--faint); stroke-width: 1; }
-.whence svg line.threshold { stroke: var(--line); stroke-width: 1.6; stroke-dasharray: 5 3; }
-.whence svg .chance { stroke: var(--dim); stroke-width: 1.4; stroke-dasharray: 2 2.5; }
-.whence svg .column { fill: var(--bar); }
-.whence svg :is(.shape, .band) { fill: var(--shape); }
-.whence svg .spread { fill: var(--faint); }
-.whence svg .whisker { stroke: var(--dim); stroke-width: 1; }
-.whence svg .quartiles { stroke: var(--own); stroke-width: 5; }
-.whence svg :is(.median, .open) { fill: var(--paper); stroke: var(--own); stroke-width: 1.6; }
-.whence svg :is(polyline, line).own { fill: none; stroke: var(--own); stroke-width: 1.8; }
-.whence svg polyline.mean { fill: none; stroke: var(--dim); stroke-width: 1.3; stroke-dasharray: 4 3; }
-.whence svg circle.own { fill: var(--own); }
-.whence svg .grey { stroke: #8a939c; stroke-width: 1.8; } .whence svg circle.grey { fill: var(--paper); }
-.whence svg .reach { stroke: var(--own); stroke-width: 2.2; }
-.whence svg .column ~ .reach { stroke: var(--ink); stroke-width: 1.6; }
-.whence svg .holds { fill: var(--held); }
-.whence svg .fails { fill: none; stroke: var(--faint); }
-"""
-# A drawing that is a file of its own brings the colours of a light page.
-_FILE_STYLE = """.whence { --ink: #1b1f24; --dim: #5c6670; --faint: #e3e7eb; --paper: #fff; --own: #2166ac; }"""
+
+def read_style(name: str) -> str:
+    """Return a style sheet of this folder, without its comments."""
+    text = files("whence.render").joinpath(f"{name}.css").read_text(encoding="utf-8")
+    return re.sub(r"/\*.*?\*/\n", "", text, flags=re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -352,7 +324,7 @@ def _draw_effect(plot: PlotData) -> Iterator[str]:
     yield panel.svg(plot["title"], plot["desc"])
 
 
-def draw_track(track: Track) -> str:
+def draw_track(track: doc.Track) -> str:
     """Return a value with its interval as a small drawing beside its text, which has the numbers."""
     scale = AxisScale(*track.ends, 6, 144)
     low, value, high = (f"{scale.at(x):.1f}" for x in (track.low, track.value, track.high))
@@ -401,8 +373,8 @@ def draw_dots(plot: PlotData, *, as_file: bool = False) -> str:
     height = above + -(-len(panels) // across) * tall + 14 + 16 * len(foot)
     for row, line in enumerate(foot):
         panel.text(8, height - 16 * (len(foot) - row), line)
-    own = PLOT_STYLE.replace(".whence svg ", ".whence ")
-    parts = [f"<style>{_FILE_STYLE}{own}</style>", '<rect width="100%" height="100%" fill="#fff"/>']
+    own = read_style("plot").replace(".whence svg ", ".whence ")
+    parts = [f"<style>{own}</style>", '<rect width="100%" height="100%" fill="#fff"/>']
     body = "\n".join([*(parts if as_file else ()), *panel.parts])
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="{"whence" if as_file else "dots"}" width="{width:g}" '
@@ -547,7 +519,7 @@ ATTENTION_LEGEND = "Full colour is the largest weight in any row of the example;
 _TOP_TOKENS = 5  # of an example of attention, where there are no shades
 
 
-def expand_plot(plot: PlotData) -> list[Block]:
+def expand_plot(plot: PlotData) -> list[doc.Block]:
     """Return the blocks of a plot that are text or table, and those that stand for its drawing in characters."""
     match plot["kind"]:
         case "attention":
@@ -558,16 +530,20 @@ def expand_plot(plot: PlotData) -> list[Block]:
             return [_tabulate_bars(plot)]
         case "curve":
             points = [(p["name"], f"{p['x']:.4g}", f"{p['y']:.4g}") for p in plot["points"]]
-            return [Details("All points", [Table(("point", plot["x"], plot["y"]), points)])]
+            return [doc.Details("All points", [doc.Table(("point", plot["x"], plot["y"]), points)])]
         case "histogram" if len(plot["edges"]) > 1 and plot["series"]:
             name = f"{plot['title']}, {plot['edges'][0]:.3g} to {plot['edges'][-1]:.3g}"
             rows = [(s["name"], _draw_strip(s["counts"]), f"n={s['n']}") for s in plot["series"]]
             limit = "" if plot.get("threshold") is None else f"threshold {plot['threshold']:.4g}"
-            return [Details("", [], instead=[Table((), rows, name), Paragraph(limit, "dim")])]
+            return [
+                doc.Details(
+                    "", [], instead=[doc.Table((), rows, name), doc.Paragraph(limit, "dim")]
+                )
+            ]
         case "violin":
             known = [(s["name"], g) for s in plot["series"] for g in s["groups"] if g["quantiles"]]
             groups = [(name, _describe_group(group)) for name, group in known]
-            return [Details("", [], instead=[Table((), groups, plot["title"])])]
+            return [doc.Details("", [], instead=[doc.Table((), groups, plot["title"])])]
     return []
 
 
@@ -579,7 +555,7 @@ def _draw_strip(counts: Sequence[float]) -> str:
     return "".join("·" if not c else _LEVELS[min(top, int(c / most * top + 0.5))] for c in sums)
 
 
-def _tabulate_bars(plot: PlotData) -> Table:
+def _tabulate_bars(plot: PlotData) -> doc.Table:
     """Return bars as a table of figures, each with a track on a page."""
     bars, limit = plot["bars"], plot.get("threshold")
     ends = [b[e] for b in bars for e in ("value", "low", "high") if b.get(e) is not None]
@@ -588,47 +564,52 @@ def _tabulate_bars(plot: PlotData) -> Table:
     for bar in bars:
         value, low, high = (bar.get(end) for end in ("value", "low", "high"))
         if value is None:
-            rows.append((bar["name"], "not known", Cell("")))
+            rows.append((bar["name"], "not known", doc.Cell("")))
             continue
         reach = (value, value) if low is None or high is None else (low, high)
         text = f"{value:.3g}" if reach == (value, value) else f"{value:.3g} [{low:.3g}, {high:.3g}]"
-        track = Track(value, *reach, (min(ends), max(ends) + (max(ends) == min(ends))), limit)
-        rows.append((bar["name"], text, Cell("", track=track)))
+        track = doc.Track(value, *reach, (min(ends), max(ends) + (max(ends) == min(ends))), limit)
+        rows.append((bar["name"], text, doc.Cell("", track=track)))
     note = "" if limit is None else f"threshold {limit:.4g}"
-    return Table(("", plot["y"], note), rows, plot["title"])
+    return doc.Table(("", plot["y"], note), rows, plot["title"])
 
 
-def _expand_attention(plot: PlotData) -> Iterator[Block]:
+def _expand_attention(plot: PlotData) -> Iterator[doc.Block]:
     """Yield the text of each example, tinted by each row of attention, and the weights as a table."""
     examples = [one for one in plot["examples"] if one["tokens"] and one["rows"]]
-    yield Heading(plot["title"] if examples else "")
+    yield doc.Heading(plot["title"] if examples else "")
     # Only a page has colours to explain.
-    yield Details("", [Paragraph(ATTENTION_LEGEND if examples else "", "dim")])
+    yield doc.Details("", [doc.Paragraph(ATTENTION_LEGEND if examples else "", "dim")])
     for example in examples:
         tokens, rows = example["tokens"], example["rows"]
         largest = max((w for row in rows for w in row["weights"]), default=0.0) or 1.0
         share = example.get("probability")
         said = f"predicted {example['predicted']}"
-        yield Paragraph(said if share is None else f"{said} ({share:.1%})", "strong")
+        yield doc.Paragraph(said if share is None else f"{said} ({share:.1%})", "strong")
         for row in rows:
             pairs = list(zip(row["weights"], tokens, strict=True))
             pieces = [
                 piece
                 for weight, token in pairs
-                for piece in (Tint(token, min(1.0, weight / largest), f"{weight:.4g}"), Tint(" "))
+                for piece in (
+                    doc.Tint(token, min(1.0, weight / largest), f"{weight:.4g}"),
+                    doc.Tint(" "),
+                )
             ]
             name = f"{row['name']} {row['note']}" if row.get("note") else row["name"]
             most = sorted(pairs, key=lambda pair: -pair[0])[:_TOP_TOKENS]
             heaviest = ", ".join(f"'{token}' {weight:.2f}" for weight, token in most)
-            yield TintedText(pieces, name, plain=f"{name}: {heaviest}")
+            yield doc.TintedText(pieces, name, plain=f"{name}: {heaviest}")
         table = [
-            [token, *(Cell(f"{row['weights'][n]:.4f}", align="right") for row in rows)]
+            [token, *(doc.Cell(f"{row['weights'][n]:.4f}", align="right") for row in rows)]
             for n, token in enumerate(tokens)
         ]
-        yield Details("All weights", [Table(["token", *(row["name"] for row in rows)], table)])
+        yield doc.Details(
+            "All weights", [doc.Table(["token", *(row["name"] for row in rows)], table)]
+        )
 
 
-def _expand_matrix(plot: PlotData) -> list[Block]:
+def _expand_matrix(plot: PlotData) -> list[doc.Block]:
     """Return a matrix as a table of tinted cells; with `brief`, pages show the colours alone."""
     low, high = plot["range"]
     # Where values may be negative, zero has no colour; else the lowest has none.
@@ -638,13 +619,13 @@ def _expand_matrix(plot: PlotData) -> list[Block]:
         cells = []
         for column, value in zip(plot["columns"], values, strict=True):
             if value is None or not isfinite(value):
-                cells.append(Cell("-", "dim", align="right"))
+                cells.append(doc.Cell("-", "dim", align="right"))
                 continue
             text = " " if plot.get("brief") else f"{round(value, 2) + 0.0:.2f}"
             tint = max(-1.0, min(1.0, (value - least) / (reach or 1.0)))
             title = f"{name}, {column}: {value:.4g}"
-            cells.append(Cell(text, align="right", tint=tint, title=title))
-        rows.append([Cell(str(name)), *cells])
-    table = Table(("", *map(str, plot["columns"])), rows, name=plot["title"])
+            cells.append(doc.Cell(text, align="right", tint=tint, title=title))
+        rows.append([doc.Cell(str(name)), *cells])
+    table = doc.Table(("", *map(str, plot["columns"])), rows, name=plot["title"])
     # Colours alone say nothing in characters.
-    return [Details("", [table])] if plot.get("brief") else [table]
+    return [doc.Details("", [table])] if plot.get("brief") else [table]

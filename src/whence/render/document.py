@@ -34,12 +34,7 @@ in two digits.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor, log10
-from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
-
-from whence.core.files import write_if_path
-from whence.core.result import RESULT_VERSION as RESULT_VERSION
-from whence.core.result import Result as CoreResult
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -334,41 +329,3 @@ def format_interval(interval: Mapping[str, Any], digits: int | None, usual_n: in
     if interval["low"] == interval["high"]:
         return f"{mean} (always){n}"
     return f"{mean} [{format_number(interval['low'], digits)}, {format_number(interval['high'], digits)}]{n}"
-
-
-class Result(CoreResult):
-    """A result with a writer function for each surface, as "module:function"; goes when all make documents."""
-
-    _writers: ClassVar[Mapping[str, str]]
-
-    def to_html(self, path: Any = None) -> str:
-        """Return one page that opens from disk with no network, and write it if a path is given."""
-        return write_if_path(self._write("page"), path)
-
-    def __str__(self) -> str:
-        return str(self._write("text"))
-
-    def __rich__(self) -> "RenderableType":
-        renderable: RenderableType = self._write("terminal")
-        return renderable
-
-    def _repr_html_(self) -> str:
-        return str(self._write("fragment"))
-
-    def _write(self, surface: str) -> Any:
-        return resolve_name(self._writers[surface])(self.to_dict())
-
-
-class SavedResult(Result):
-    """A `Result` with `_kind` instead of `kind`, and `read`; goes when all make documents."""
-
-    _kind: ClassVar[str]
-
-    def __init_subclass__(cls) -> None:
-        if "_kind" in cls.__dict__:
-            cls.kind = cls._kind
-
-    @classmethod
-    def read(cls, path: Any) -> Self:
-        """Read a result that `save` wrote as JSON."""
-        return cls.load(path)

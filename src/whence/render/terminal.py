@@ -8,23 +8,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from whence.render import document as doc
 from whence.render.charts import sketch_plot
 from whence.render.colour import compute_shade_colour
-from whence.render.document import (
-    Block,
-    Bullets,
-    Cell,
-    Code,
-    Columns,
-    Document,
-    FactList,
-    Heading,
-    Paragraph,
-    Plot,
-    TintedText,
-    drop_empty,
-)
-from whence.render.document import Table as TableBlock
 from whence.render.text import flatten, needs_gap, sanitise_text, select_columns, to_line
 
 _BAR_WIDTH = 16
@@ -43,12 +29,14 @@ class TerminalWriter:
         """Return a text in a style."""
         return Text(sanitise_text(text).translate(self._signs), style)
 
-    def heading(self, text: str, badge: Cell | None, style: str = "bold") -> Text:
+    def heading(self, text: str, badge: doc.Cell | None, style: str = "bold") -> Text:
         """Return a heading with its verdict."""
         parts = [self(to_line(text), style)] if text else []
         return Text("  ").join([*parts, *([self.cell(badge)] if badge else [])])
 
-    def blocks(self, given: Sequence[Block], width: int, before: Block) -> Iterator[RenderableType]:
+    def blocks(
+        self, given: Sequence[doc.Block], width: int, before: doc.Block
+    ) -> Iterator[RenderableType]:
         """Yield blocks one below the other, with empty lines where they are needed."""
         for block in flatten(given, columns=True):
             own = list(self._render_block(block, width))
@@ -57,20 +45,20 @@ class TerminalWriter:
             yield from own
             before = block if own else before
 
-    def _render_block(self, block: Block, width: int) -> Iterator[RenderableType]:
+    def _render_block(self, block: doc.Block, width: int) -> Iterator[RenderableType]:
         match block:
-            case Heading(text, badge):
+            case doc.Heading(text, badge):
                 yield self.heading(text, badge)
-            case Paragraph(text, tone):
+            case doc.Paragraph(text, tone):
                 yield self(to_line(text), _STYLES[tone])
-            case Bullets(lines, tone):
+            case doc.Bullets(lines, tone):
                 yield from (self(to_line(line), _STYLES[tone]) for line in lines)
-            case FactList(pairs):
+            case doc.FactList(pairs):
                 yield render_fact_list([(n, to_line(t)) for n, t in pairs if t], self, width)
-            case TableBlock(name=name):
+            case doc.Table(name=name):
                 yield from [self(to_line(name), "bold")] if name else []
                 yield from self._render_table(block, width)
-            case TintedText(pieces, legend):
+            case doc.TintedText(pieces, legend):
                 line = Text.assemble(
                     *(
                         self(p.text, choose_tint_style(p.shade))
@@ -80,15 +68,15 @@ class TerminalWriter:
                 )
                 yield Padding.indent(line, 2) if block.beside else line
                 yield from [self(to_line(legend), "dim")] if legend else []
-            case Plot(plot):
+            case doc.Plot(plot):
                 for row in sketch_plot(plot, width):
                     yield Text(row.translate(self._signs), no_wrap=True, overflow="ellipsis")
-            case Columns(inner):
-                yield from self._render_columns(drop_empty(inner), width)
-            case Code(text):
+            case doc.Columns(inner):
+                yield from self._render_columns(doc.drop_empty(inner), width)
+            case doc.Code(text):
                 yield from (indent_line(self(line)) for line in text.splitlines())
 
-    def _render_columns(self, inner: Sequence[Block], width: int) -> Iterator[RenderableType]:
+    def _render_columns(self, inner: Sequence[doc.Block], width: int) -> Iterator[RenderableType]:
         """Yield blocks in two columns, if there is room."""
         beside = 2 if width >= 2 * _MIN_CHART_WIDTH + 2 else 1
         room = (width - 2 * (beside - 1)) // beside
@@ -102,7 +90,7 @@ class TerminalWriter:
             )
             yield grid
 
-    def cell(self, cell: Cell) -> Text:
+    def cell(self, cell: doc.Cell) -> Text:
         """Return a cell as rich text: shaded, in its tone, with its bar and its note."""
         tint = "" if cell.tint is None else choose_tint_style(cell.tint)
         text = self(to_line(cell.text), tint or _STYLES[cell.tone])
@@ -114,7 +102,7 @@ class TerminalWriter:
             text = Text.assemble(text, " ", self(to_line(cell.note), "dim"))
         return text
 
-    def _render_table(self, table: TableBlock, width: int) -> Iterator[RenderableType]:
+    def _render_table(self, table: doc.Table, width: int) -> Iterator[RenderableType]:
         for number, (heads, rows) in enumerate(select_columns(table, width, bars=True)):
             yield from [Text()] if number else []
             grid = [[self.cell(cell) for cell in row] for row in rows]
@@ -157,7 +145,7 @@ _MIN_CHART_WIDTH = 36  # columns of one of two charts side by side
 class TerminalDocument:
     """A document as a rich renderable."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: doc.Document) -> None:
         self._document = document
 
     def __rich_console__(
@@ -171,7 +159,7 @@ class TerminalDocument:
             style = "bold underline" if len(sections) > 1 else "bold"
             if section.title or section.badge:
                 yield write.heading(section.title, section.badge, style)
-            yield from write.blocks(section.blocks, width, Heading(""))
+            yield from write.blocks(section.blocks, width, doc.Heading(""))
 
 
 def choose_tint_style(tint: float) -> str:

@@ -7,6 +7,7 @@ screen. `sanitise_html` also replaces characters that turn the direction of text
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from whence.render import document as doc
 from whence.render.charts import expand_plot
 from whence.render.colour import (
     format_target,
@@ -14,38 +15,22 @@ from whence.render.colour import (
     select_strongest_patches,
     sum_payload_segments,
 )
-from whence.render.document import (
-    Block,
-    Bullets,
-    Cell,
-    Code,
-    Columns,
-    Details,
-    Document,
-    FactList,
-    Heading,
-    Paragraph,
-    Plot,
-    Section,
-    Table,
-    TintedText,
-    drop_empty,
-    to_cell,
-)
 
 _TEXT_WIDTH = 100  # columns of tables and plots
 
 
-def flatten(blocks: Sequence[Block], *, columns: bool = False, plots: bool = True) -> list[Block]:
+def flatten(
+    blocks: Sequence[doc.Block], *, columns: bool = False, plots: bool = True
+) -> list[doc.Block]:
     """Return blocks one below the other, for details what stands instead; columns stay if wanted."""
-    flat: list[Block] = []
-    for block in drop_empty(blocks):
+    flat: list[doc.Block] = []
+    for block in doc.drop_empty(blocks):
         match block:
-            case Details(_, _, instead):
+            case doc.Details(_, _, instead):
                 flat += flatten(instead, columns=columns, plots=plots)
-            case Columns(inner) if not columns:
+            case doc.Columns(inner) if not columns:
                 flat += flatten(inner, plots=plots)
-            case Plot(plot):
+            case doc.Plot(plot):
                 flat += [block, *flatten(expand_plot(plot), columns=columns)] if plots else []
             case _:
                 flat.append(block)
@@ -53,15 +38,15 @@ def flatten(blocks: Sequence[Block], *, columns: bool = False, plots: bool = Tru
 
 
 def select_columns(
-    table: Table, width: int, *, bars: bool = False
-) -> list[tuple[list[Cell], list[list[Cell]]]]:
+    table: doc.Table, width: int, *, bars: bool = False
+) -> list[tuple[list[doc.Cell], list[list[doc.Cell]]]]:
     """Return the heads and rows of a table, or of several that fit the width, if it is to be split.
 
-    Columns without text are left out, or with `bars` those without text and bar, and short rows are filled up.
+    doc.Columns without text are left out, or with `bars` those without text and bar, and short rows are filled up.
     """
     columns = max(map(len, [table.heads, *table.rows]))
     grid = [
-        [*map(to_cell, row), *[Cell("")] * (columns - len(row))]
+        [*map(doc.to_cell, row), *[doc.Cell("")] * (columns - len(row))]
         for row in [table.heads, *table.rows]
     ]
     used = [
@@ -92,7 +77,7 @@ def to_line(text: str) -> str:
     return " ".join(sanitise_text(text).split())
 
 
-def write_text_document(document: Document) -> str:
+def write_text_document(document: doc.Document) -> str:
     """Return a document as plain text."""
     sections = document.list_sections()
     parts = []
@@ -103,14 +88,14 @@ def write_text_document(document: Document) -> str:
     return "\n\n".join(parts)
 
 
-def format_heading(text: str, badge: Cell | None) -> str:
+def format_heading(text: str, badge: doc.Cell | None) -> str:
     """Return a heading with its verdict."""
     return to_line(f"{text}: {badge.plain}" if badge and text else badge.plain if badge else text)
 
 
-def _format_blocks(section: Section) -> list[str]:
+def _format_blocks(section: doc.Section) -> list[str]:
     lines: list[str] = []
-    before: Block = Heading("")
+    before: doc.Block = doc.Heading("")
     for block in flatten(section.blocks):
         own = list(_format_block(block))
         if own and needs_gap(before, block):
@@ -120,38 +105,38 @@ def _format_blocks(section: Section) -> list[str]:
     return lines
 
 
-def needs_gap(before: Block, block: Block) -> bool:
+def needs_gap(before: doc.Block, block: doc.Block) -> bool:
     """Return whether an empty line stands between two blocks: none between lines, nor below a heading."""
-    prose = (Paragraph, Bullets, TintedText)
-    if isinstance(block, Heading):
+    prose = (doc.Paragraph, doc.Bullets, doc.TintedText)
+    if isinstance(block, doc.Heading):
         return True
-    return not isinstance(before, Heading) and not (
+    return not isinstance(before, doc.Heading) and not (
         isinstance(block, prose) and isinstance(before, prose)
     )
 
 
-def _format_block(block: Block) -> Iterator[str]:
+def _format_block(block: doc.Block) -> Iterator[str]:
     match block:
-        case Heading(text, badge):
+        case doc.Heading(text, badge):
             yield format_heading(text, badge)
-        case Paragraph(text):
+        case doc.Paragraph(text):
             yield to_line(text)
-        case Bullets(lines):
+        case doc.Bullets(lines):
             yield from map(to_line, lines)
-        case FactList(pairs):
+        case doc.FactList(pairs):
             yield from (to_line(f"{name}: {text}") for name, text in pairs if text)
-        case Table():
+        case doc.Table():
             yield from [to_line(block.name)] if block.name else []
             for number, (heads, rows) in enumerate(select_columns(block, _TEXT_WIDTH)):
                 yield from [""] if number else []
                 yield from align_columns([heads, *rows])
-        case TintedText():
+        case doc.TintedText():
             yield from [f"  {to_line(block.plain)}"] if block.plain else []
-        case Code(text):
+        case doc.Code(text):
             yield from (f"    {sanitise_text(line)}" for line in text.splitlines())
 
 
-def align_columns(rows: Sequence[Sequence[Cell]]) -> list[str]:
+def align_columns(rows: Sequence[Sequence[doc.Cell]]) -> list[str]:
     """Return rows as indented lines with aligned columns; an empty row of heads is left out."""
     texts = [[to_line(cell.plain) for cell in row] for row in rows]
     sides = [cell.align for cell in rows[1]]

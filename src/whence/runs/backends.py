@@ -1,39 +1,37 @@
-"""Backends that run tasks: in this process, or WorkerPool (processes; Ray: ray.py), which replaces dead workers.
+"""Backends that run tasks: in this process, or a pool of workers (processes; Ray: ray.py) that replaces dead ones.
 
-Worker processes are new interpreters: a fork of a process in which torch has threads may hang, one dead
-worker breaks all of `concurrent.futures`, and `multiprocessing` runs the caller's script again. A worker
-and the pool hold the two ends of a nameless socket pair; if either dies, the other notices at once.
-Messages are pickled and come only from the process at the other end.
+Each worker process is a `concurrent.futures` executor of one: if it dies, the others go on, and it is known which task it
+was at. It is a new interpreter, because a fork of a process in which torch has threads may hang, and does not run the
+caller's script again.
 
-The pool runs in one thread, that of the consumer of its results. A worker has one task at hand and one
-queued, and no more tasks are taken from the data than that. The tasks of a dead worker go to others; a task
-that kills repeatedly is split into single examples, and an example that kills becomes records with an
-error.
+The pool runs in the thread of the consumer of its results. A worker has one task at hand and one queued, and no more
+tasks are taken from the data than that. The tasks of a dead worker go to others; a task that kills twice is split into
+single examples, and an example that kills twice becomes records with an error.
 
-Cores are divided among the workers: with one worker per core, the default, each computes in one thread.
-Numbers may depend on the number of threads in the last bits. `OMP_NUM_THREADS`, where set, is what each
-worker gets. With GPUs there is one worker for each, which sees no other.
+Cores are divided among the workers: with one worker per core, the default, each computes in one thread. Numbers may
+depend on the number of threads in the last bits. `OMP_NUM_THREADS`, where set, is what each worker gets. With GPUs there
+is one worker for each, which sees no other.
 """
 
+import multiprocessing
 import os
 import signal
-import socket
-import subprocess
 import sys
 import traceback
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import count
-from multiprocessing.connection import Connection, wait
-from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from threading import Thread
+from types import ModuleType
+from typing import Any, Protocol
 
 from whence.core.errors import BadPlan, WhenceError, WorkersFailed, is_failure
 from whence.runs.plan import Execution, Plan
-from whence.runs.task import Identity, RecordCounts, Task, TaskResult
+from whence.runs.task import Identity, Task, TaskResult
 
 
 class Backend(Protocol):
@@ -54,11 +52,7 @@ class Backend(Protocol):
         ...
 
     def map(self, tasks: Iterable[Task]) -> Iterator[TaskResult]:
-        """Yield the results of tasks in any order; tasks are taken as workers need them.
-
-        A dead worker is replaced, and its tasks go to others. A task that kills repeatedly is split into single
-        examples; an example that kills becomes records with an error.
-        """
+        """Yield the results of tasks in any order; tasks are taken as workers need them."""
         ...
 
 
@@ -67,25 +61,20 @@ def create_backend(plan: Plan, execution: Execution) -> Backend:
     if execution.backend == "in-process":
         return InProcessBackend(plan, execution)
     if execution.backend == "processes":
-        return WorkerPool(ProcessGroup(plan, execution))
+        return ProcessPool(plan, execution)
     if execution.backend == "ray":
         try:
-            import whence.runs.ray as on_ray
+            from whence.runs.ray import ActorPool
         except ModuleNotFoundError as error:
             if error.name != "ray":
                 raise
             raise WorkersFailed(
                 "The backend 'ray' needs another package: pip install 'whence[ray]'."
             ) from None
-
-        return WorkerPool(on_ray.ActorGroup(plan, execution))
+        return ActorPool(plan, execution)
     raise BadPlan(
         f"There is no backend {execution.backend!r}; there are 'in-process', 'processes' and 'ray'."
     )
-
-
-# The result of a task, or an error that ends the run; errors of single examples are records of the result.
-TaskAnswer = TaskResult | WhenceError
 
 
 class LoadedWorker(Protocol):
@@ -111,65 +100,72 @@ def load_worker(plan: Plan, execution: Execution) -> LoadedWorker:
     return Worker(plan, execution)
 
 
-class PackingWorker:
-    """A worker that encodes its records for the store, which spares the pool's process that work."""
+class InProcessBackend:
+    """The backend with one worker in this process; loads the model at first use."""
 
-    def __init__(self, worker: LoadedWorker) -> None:
-        self._worker = worker
+    size = 1
+
+    def __init__(
+        self, plan: Plan, execution: Execution, factory: WorkerFactory = load_worker
+    ) -> None:
+        self._load_args, self._factory = (plan, execution), factory
+        self._worker: LoadedWorker | None = None
+
+    def __enter__(self) -> "InProcessBackend":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._worker = None  # releases the model too
 
     @property
     def identity(self) -> Identity:
         """The identity of the model and code."""
-        return self._worker.identity
+        return self._load().identity
 
-    def do(self, task: Task) -> TaskResult:
-        """Return the result of a task with encoded records and their counts."""
-        from whence.runs import store
+    def map(self, tasks: Iterable[Task]) -> Iterator[TaskResult]:
+        """Yield the results of tasks, in order."""
+        yield from map(self._load().do, tasks)
 
-        result = self._worker.do(task)
-        packed = store.encode_records(result.records)
-        return replace(
-            result, records=[], packed=(packed,), tally=RecordCounts.from_records(result.records)
-        )
-
-
-def load_packing_worker(plan: Plan, execution: Execution) -> LoadedWorker:
-    """Return a worker with the plan's model that encodes its records, for another process."""
-    return PackingWorker(load_worker(plan, execution))
+    def _load(self) -> LoadedWorker:
+        if self._worker is None:
+            self._worker = self._factory(*self._load_args)
+        return self._worker
 
 
-def try_load_worker(
-    factory: WorkerFactory, plan: Plan, execution: Execution
-) -> LoadedWorker | WhenceError:
-    """Return a loaded worker, or the error of loading it."""
-    try:
-        return factory(plan, execution)
-    except BaseException as error:  # any error is sent to the pool
-        if not is_failure(error):
-            raise
-        return to_whence_error(error)
+# In the process of a worker. Errors are answers: an exception would lose its kind on the way.
 
 
-def try_task(worker: LoadedWorker, task: Task) -> TaskAnswer:
-    """Return the result of a task or its error; exit if the GPU is lost, so that the pool restarts."""
-    try:
-        return with_worker_name(worker.do(task))
-    except BaseException as error:  # any error is sent to the pool
-        if not is_failure(error):
-            raise
-        from whence.tracing.out_of_memory import is_device_lost
+class WorkerProgram:
+    """A worker as its own process runs it: loads the model once, and answers with results or errors."""
 
-        if is_device_lost(error):
-            traceback.print_exception(error)
-            os._exit(WorkersFailed.exit_status)
-        return to_whence_error(error)
+    def __init__(self, factory: WorkerFactory, plan: Plan, execution: Execution) -> None:
+        self._load_args, self._factory = (plan, execution), factory
+        self._worker: LoadedWorker | None = None
 
+    def begin(self) -> Identity | WhenceError:
+        """Load the model; return its identity, or the error."""
+        try:
+            self._worker = self._factory(*self._load_args)
+            return self._worker.identity
+        except BaseException as error:  # any error is sent to the pool
+            if not is_failure(error):
+                raise
+            return to_whence_error(error)
 
-def with_worker_name(result: TaskResult) -> TaskResult:
-    """Return the result with the host and process id of its worker, for the journal."""
-    return (
-        result if result.worker else replace(result, worker=f"{socket.gethostname()}:{os.getpid()}")
-    )
+    def do(self, task: Task) -> TaskResult | WhenceError:
+        """Return the result of a task or its error; exit if the GPU is lost, so that the pool restarts."""
+        assert self._worker is not None  # loaded by `begin`
+        try:
+            return self._worker.do(task)
+        except BaseException as error:  # any error is sent to the pool
+            if not is_failure(error):
+                raise
+            from whence.tracing.out_of_memory import is_device_lost
+
+            if is_device_lost(error):
+                traceback.print_exception(error)
+                os._exit(WorkersFailed.exit_status)
+            return to_whence_error(error)
 
 
 def to_whence_error(error: BaseException) -> WhenceError:
@@ -186,86 +182,51 @@ def to_whence_error(error: BaseException) -> WhenceError:
     return wrapped
 
 
-@dataclass(frozen=True)
-class WorkerDeath:
-    """The message that a worker died, with the reason."""
-
-    why: str
+_program: WorkerProgram  # of this process, if it is a worker
 
 
-# A worker's first message is its identity, or the error of its start; then one result per task.
-WorkerMessage = Identity | TaskResult | WhenceError | WorkerDeath
-WorkerHandle = TypeVar("WorkerHandle")
+def _start_program(*load_args: Any) -> None:
+    global _program
+    Thread(target=_end_with_parent, daemon=True).start()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # standard output is the run's
+    _program = WorkerProgram(*load_args)
 
 
-class WorkerGroup(Protocol[WorkerHandle]):
-    """The interface that starts, feeds and kills workers; retries are the pool's work."""
+def _end_with_parent() -> None:
+    """Wait for the run's process to end, however that happens: without this, its workers would stay."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(0)
 
-    def open(self) -> None:
-        """Prepare for workers, such as by joining a cluster."""
+
+def _begin_in_process() -> Identity | WhenceError:
+    return _program.begin()
+
+
+def _do_in_process(task: Task) -> TaskResult | WhenceError:
+    return _program.do(task)
+
+
+# In the process of the run.
+
+
+class WorkerHandle(Protocol):
+    """A worker elsewhere: its answers are futures, whose exceptions say that it died."""
+
+    loaded: "Future[Identity | WhenceError]"
+
+    def submit(self, task: Task) -> "Future[TaskResult | WhenceError]":
+        """Queue a task."""
         ...
 
-    def close(self) -> None:
-        """Release all resources; the workers are dead by then."""
+    def describe_death(self, error: BaseException) -> str | None:
+        """Return why the worker died, from the exception of a future; None if it did not."""
         ...
 
-    @property
-    def size(self) -> int:
-        """The maximal number of workers."""
+    def kill(self) -> None:
+        """Kill the worker at once."""
         ...
-
-    def start(self) -> WorkerHandle:
-        """Start a worker without waiting for its model to load."""
-        ...
-
-    def send(self, worker: WorkerHandle, task: Task) -> None:
-        """Queue a task for a worker; `receive` reports a dead one."""
-        ...
-
-    def receive(self, workers: Sequence[WorkerHandle]) -> list[tuple[WorkerHandle, WorkerMessage]]:
-        """Wait for messages of the workers; return at most one of each."""
-        ...
-
-    def kill(self, worker: WorkerHandle) -> None:
-        """Kill a worker at once."""
-        ...
-
-
-class InProcessBackend:
-    """The backend with one worker in this process; loads the model at first use."""
-
-    def __init__(
-        self, plan: Plan, execution: Execution, factory: WorkerFactory = load_worker
-    ) -> None:
-        self._plan, self._execution, self._factory = plan, execution, factory
-        self._worker: LoadedWorker | None = None
-
-    def __enter__(self) -> "InProcessBackend":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._worker = None  # releases the model too
-
-    @property
-    def identity(self) -> Identity:
-        """The identity of the model and code."""
-        return self._load().identity
-
-    @property
-    def size(self) -> int:
-        """The number of workers, always 1."""
-        return 1
-
-    def map(self, tasks: Iterable[Task]) -> Iterator[TaskResult]:
-        """Yield the results of tasks, in order."""
-        worker = self._load()
-        for task in tasks:
-            yield with_worker_name(worker.do(task))
-
-    def _load(self) -> LoadedWorker:
-        if self._worker is None:
-            self._worker = self._factory(self._plan, self._execution)
-        return self._worker
 
 
 MAX_TASK_DEATHS = 2  # worker deaths until a task is split, or an example counts as failed
@@ -279,24 +240,18 @@ class PoolJob:
     whole: "SplitTask | None" = None  # the split task it is a part of
     deaths: int = 0
 
-    @property
-    def has_killed_too_often(self) -> bool:
-        """Whether too many workers died of this task to assign it again."""
-        return self.deaths >= MAX_TASK_DEATHS
-
     def split(self) -> "list[PoolJob]":
         """Return one job per example; their results are merged again."""
         whole = SplitTask(self.task)
         return [PoolJob(replace(self.task, items=(item,)), whole) for item in self.task.items]
 
-    def finish(self, result: TaskResult) -> Iterator[TaskResult]:
-        """Yield the result; of a split task, one merged result after its last part."""
+    def finish(self, result: TaskResult) -> list[TaskResult]:
+        """Return the result; of a split task, one merged result after its last part."""
         if self.whole is None:
-            yield result
-            return
+            return [result]
         self.whole.parts[self.task.items[0].row] = result
-        if len(self.whole.parts) == len(self.whole.task.items):
-            yield self.whole.merge_results()
+        done = len(self.whole.parts) == len(self.whole.task.items)
+        return [self.whole.merge_results()] if done else []
 
 
 @dataclass(eq=False)
@@ -308,6 +263,8 @@ class SplitTask:
 
     def merge_results(self) -> TaskResult:
         """Return the merged result of all parts, in the order of the examples."""
+        from whence.runs.records import join_tables
+
         parts = [self.parts[item.row] for item in self.task.items]
         costs: dict[str, Counter[str]] = {}
         memory: dict[str, int] = {}
@@ -318,13 +275,11 @@ class SplitTask:
         return TaskResult(
             self.task.window,
             self.task.chunk,
-            [record for part in parts for record in part.records],
+            join_tables([part.tables for part in parts]),
             sum(part.seconds for part in parts),
             {name: dict(own) for name, own in costs.items()},
             ", ".join(sorted({part.worker for part in parts if part.worker})),
             memory,
-            tuple(raw for part in parts for raw in part.packed),
-            sum((part.tally for part in parts), RecordCounts()),
         )
 
 
@@ -337,55 +292,51 @@ IDENTITY_FIELDS = ("code", "model", "explained", "tested", "settings")
 
 
 @dataclass(eq=False)
-class _PoolWorker(Generic[WorkerHandle]):
-    """A worker of the pool: its handle, whether its model is loaded, and its jobs."""
+class _PoolWorker:
+    """A worker of the pool, and its jobs with their answers; the first is at hand, the others are queued."""
 
     handle: WorkerHandle
-    ready: bool = False
-    jobs: deque[PoolJob] = field(
-        default_factory=deque
-    )  # the first is at hand, the others are queued
+    ready: bool = False  # whether its model is loaded
+    jobs: "deque[tuple[PoolJob, Future[Any]]]" = field(default_factory=deque)
+
+    @property
+    def answer(self) -> "Future[Any] | None":
+        """The answer that it is working on."""
+        if not self.ready:
+            return self.handle.loaded
+        return self.jobs[0][1] if self.jobs else None
 
 
-class WorkerPool(Generic[WorkerHandle]):
-    """The backend that distributes tasks over a group of workers and replaces dead ones."""
+class WorkerPool:
+    """The backend that distributes tasks over workers and replaces dead ones; subclasses start them."""
 
-    def __init__(self, group: WorkerGroup[WorkerHandle]) -> None:
-        self._group = group
-        self._most = 0
-        self._workers: list[_PoolWorker[WorkerHandle]] = []
+    def __init__(self) -> None:
+        self.size = 0  # workers at most
+        self._workers: list[_PoolWorker] = []
         self._waiting: deque[PoolJob] = deque()
         self._identity: Identity | None = None
         self._failed_starts = 0  # since the last successful start
         self._deaths = 0  # since the last result
 
-    def __enter__(self) -> "WorkerPool[WorkerHandle]":
-        self._group.open()
-        self._most = self._group.size
+    def start_worker(self) -> WorkerHandle:
+        """Start a worker without waiting for its model to load."""
+        raise NotImplementedError
+
+    def __enter__(self) -> "WorkerPool":
         return self
 
     def __exit__(self, *error: object) -> None:
-        try:
-            for worker in self._workers:
-                self._group.kill(worker.handle)
-            self._workers.clear()
-        finally:
-            self._group.close()
+        while self._workers:
+            self._remove_worker(self._workers[-1])
 
     @property
     def identity(self) -> Identity:
         """The identity of the workers' model and code; starts the first worker if needed."""
         while self._identity is None:
             if not self._workers:
-                self._start_worker()
-            for _ in self._handle_messages():
-                pass
+                self._add_worker()
+            self._handle_answers()
         return self._identity
-
-    @property
-    def size(self) -> int:
-        """The maximal number of workers."""
-        return self._most
 
     def map(self, tasks: Iterable[Task]) -> Iterator[TaskResult]:
         """Yield the results of tasks in the order of completion."""
@@ -394,14 +345,16 @@ class WorkerPool(Generic[WorkerHandle]):
         try:
             while self._queue_tasks(fresh):
                 self._assign_jobs()
-                yield from self._handle_messages()
-        finally:
-            self._cancel()
+                yield from self._handle_answers()
+        finally:  # the consumer may stop before the end
+            self._waiting.clear()
+            for worker in [worker for worker in self._workers if worker.jobs]:
+                self._remove_worker(worker)
 
     def _queue_tasks(self, fresh: Iterator[Task]) -> bool:
         """Take new tasks as far as there is room; return whether any work is left."""
         room = sum(QUEUE_DEPTH - len(worker.jobs) for worker in self._ready_workers)
-        room += self._n_starting + self._most - len(self._workers)
+        room += self._n_starting + self.size - len(self._workers)
         while len(self._waiting) < room and (task := next(fresh, None)) is not None:
             self._waiting.append(PoolJob(task))
         return bool(self._waiting) or any(worker.jobs for worker in self._workers)
@@ -409,46 +362,49 @@ class WorkerPool(Generic[WorkerHandle]):
     def _assign_jobs(self) -> None:
         """Send waiting jobs to idle workers first, and keep one for each worker that is starting."""
         idle = sum(not worker.jobs for worker in self._ready_workers)
-        while len(self._waiting) > idle + self._n_starting and len(self._workers) < self._most:
-            self._start_worker()
+        while len(self._waiting) > idle + self._n_starting and len(self._workers) < self.size:
+            self._add_worker()
         while self._waiting and self._ready_workers:
             worker = min(self._ready_workers, key=lambda one: len(one.jobs))
             spare = len(self._waiting) > self._n_starting
             if len(worker.jobs) == QUEUE_DEPTH or (worker.jobs and not spare):
                 return
             job = self._waiting.popleft()
-            worker.jobs.append(job)
-            self._group.send(worker.handle, job.task)
+            worker.jobs.append((job, worker.handle.submit(job.task)))
 
-    def _handle_messages(self) -> Iterator[TaskResult]:
-        """Wait for messages, handle all of them, and then yield the results.
-
-        The consumer may stop at the first result, and messages are not repeated: none may stay unhandled.
-        """
-        workers = {id(worker.handle): worker for worker in self._workers}
+    def _handle_answers(self) -> list[TaskResult]:
+        """Wait for an answer, and handle all that are there; an error is raised after the others are handled."""
+        answers = {w.answer: w for w in self._workers if w.answer is not None}
+        done, _ = wait(answers, return_when=FIRST_COMPLETED)
         results: list[TaskResult] = []
         failed: WhenceError | None = None
-        for handle, message in self._group.receive([worker.handle for worker in self._workers]):
-            worker = workers[id(handle)]
-            if isinstance(message, TaskResult):
+        for answer in done:
+            worker = answers[answer]
+            if (error := answer.exception()) is not None:
+                if (why := worker.handle.describe_death(error)) is None:
+                    failed = failed or to_whence_error(error)
+                else:
+                    results += self._handle_death(worker, why)
+                continue
+            found: TaskResult | Identity | WhenceError = answer.result()
+            if isinstance(found, TaskResult):
                 self._deaths = 0
-                results += worker.jobs.popleft().finish(message)
-            elif isinstance(message, Identity):
-                self._accept_worker(worker, message)
-            elif isinstance(message, WorkerDeath):
-                results += self._handle_death(worker, message.why)
+                results += worker.jobs.popleft()[0].finish(found)
+            elif isinstance(found, Identity):
+                self._accept_worker(worker, found)
             elif worker.ready or self._identity is None:
-                failed = failed or message
+                failed = failed or found
+                self._remove_worker(worker)
             else:
-                self._handle_failed_start(worker, message)
-        yield from results
+                self._handle_failed_start(worker, found)
         if failed is not None:
             raise failed
+        return results
 
-    def _start_worker(self) -> None:
-        self._workers.append(_PoolWorker(self._group.start()))
+    def _add_worker(self) -> None:
+        self._workers.append(_PoolWorker(self.start_worker()))
 
-    def _accept_worker(self, worker: _PoolWorker[WorkerHandle], identity: Identity) -> None:
+    def _accept_worker(self, worker: _PoolWorker, identity: Identity) -> None:
         worker.ready = True
         self._failed_starts = 0
         if self._identity is None:
@@ -459,46 +415,44 @@ class WorkerPool(Generic[WorkerHandle]):
                 "version of the model, wherever there is a worker; then give the same command again."
             )
 
-    def _handle_death(self, worker: _PoolWorker[WorkerHandle], why: str) -> Iterator[TaskResult]:
+    def _handle_death(self, worker: _PoolWorker, why: str) -> list[TaskResult]:
         """Queue the tasks of a dead worker again; the task at hand counts as the cause of death."""
         if not worker.ready:
-            self._handle_failed_start(
-                worker, WorkersFailed(f"A worker could not be started: {why}.")
-            )
-            return
+            error = WorkersFailed(f"A worker could not be started: {why}.")
+            self._handle_failed_start(worker, error)
+            return []
         self._remove_worker(worker)
-        if not worker.jobs:
-            return
         self._deaths += 1
-        if self._deaths > MAX_CONSECUTIVE_DEATHS + 2 * self._most:
+        if self._deaths > MAX_CONSECUTIVE_DEATHS + 2 * self.size:
             raise WorkersFailed(
                 f"{self._deaths} workers died one after the other, and nothing was done in between. The last: {why}. "
                 "Is there enough memory for so many of them? Try fewer (--workers, --actors) or one, in this process "
                 "(--backend in-process). What was done so far is kept."
             )
-        first, *rest = worker.jobs
+        first, *rest = (job for job, _ in worker.jobs)
         self._waiting.extendleft(reversed(rest))
         first.deaths += 1
-        if not first.has_killed_too_often:
+        if first.deaths < MAX_TASK_DEATHS:
             self._waiting.appendleft(first)
         elif len(first.task.items) > 1:
             self._waiting.extend(first.split())
         else:
-            yield from first.finish(self._build_failed_result(first.task))
+            return first.finish(self._build_failed_result(first.task))
+        return []
 
     def _build_failed_result(self, task: Task) -> TaskResult:
-        from whence.runs.worker import build_failure_records
+        from whence.runs.worker import build_failure_tables
 
-        records = build_failure_records(
+        tables = build_failure_tables(
             self.identity,
             task,
             "worker-died",
             # Without the exit reason, which names processes and machines: records must be reproducible.
             f"{MAX_TASK_DEATHS} workers died while they were at this example alone. Often it is memory that ran out.",
         )
-        return TaskResult(task.window, task.chunk, records, 0.0)
+        return TaskResult(task.window, task.chunk, tables, 0.0)
 
-    def _handle_failed_start(self, worker: _PoolWorker[WorkerHandle], error: WhenceError) -> None:
+    def _handle_failed_start(self, worker: _PoolWorker, error: WhenceError) -> None:
         """Allow another start; after 3 failures go on with the workers there are, or raise."""
         self._remove_worker(worker)
         self._failed_starts += 1
@@ -506,25 +460,19 @@ class WorkerPool(Generic[WorkerHandle]):
             return
         if not self._workers:
             raise error
-        if self._most > len(self._workers):
-            self._most = len(self._workers)
+        if self.size > len(self._workers):
+            self.size = len(self._workers)
             warnings.warn(
-                f"No more than {self._most} workers can be started; the run goes on with these. {error}",
+                f"No more than {self.size} workers can be started; the run goes on with these. {error}",
                 stacklevel=2,
             )
 
-    def _remove_worker(self, worker: _PoolWorker[WorkerHandle]) -> None:
+    def _remove_worker(self, worker: _PoolWorker) -> None:
         self._workers.remove(worker)
-        self._group.kill(worker.handle)
-
-    def _cancel(self) -> None:
-        """Drop waiting jobs and kill busy workers: the consumer stopped before the end."""
-        self._waiting.clear()
-        for worker in [worker for worker in self._workers if worker.jobs]:
-            self._remove_worker(worker)
+        worker.handle.kill()
 
     @property
-    def _ready_workers(self) -> list[_PoolWorker[WorkerHandle]]:
+    def _ready_workers(self) -> list[_PoolWorker]:
         return [worker for worker in self._workers if worker.ready]
 
     @property
@@ -551,82 +499,91 @@ def describe_differences(identity: Identity, other: Identity) -> str:
     return "; ".join(differences)
 
 
-CHILD_MODULE = "whence.runs.worker_process"
-
-
-@dataclass(eq=False)
-class WorkerProcess:
-    """A worker process and the pool's end of its connection."""
-
-    process: subprocess.Popen[bytes]
-    line: Connection
-
-
-class ProcessGroup:
-    """The group of worker processes on this machine."""
+class ProcessPool(WorkerPool):
+    """The pool of worker processes on this machine."""
 
     def __init__(
-        self, plan: Plan, execution: Execution, factory: WorkerFactory = load_packing_worker
+        self, plan: Plan, execution: Execution, factory: WorkerFactory = load_worker
     ) -> None:
-        self._worker_args = (factory, plan, execution)
-        self._cores = count_cores()
-        self._gpus = list_gpus(execution)
-        self._size = execution.workers or len(self._gpus) or self._cores
-        self._numbers = count()
+        super().__init__()
+        self._load_args = (factory, plan, execution)
+        self._cores, self._gpus = count_cores(), list_gpus(execution)
+        self.size = self._n_requested = execution.workers or len(self._gpus) or self._cores
+        self._n_started = 0
 
-    def open(self) -> None:
-        """Do nothing: processes need no preparation."""
+    def start_worker(self) -> "ProcessWorker":
+        """Start a new interpreter."""
+        self._n_started += 1
+        return ProcessWorker(self._load_args, self.build_environment(self._n_started - 1))
 
-    def close(self) -> None:
-        """Do nothing: the pool has killed the processes."""
-
-    @property
-    def size(self) -> int:
-        """The number of workers: as requested, else one per GPU, else one per core."""
-        return self._size
-
-    def start(self) -> WorkerProcess:
-        """Start a new interpreter in its own process group: Ctrl-C must reach this process only."""
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", CHILD_MODULE, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                env=self._build_environment(next(self._numbers)),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,  # results go over the socket; standard error is inherited
-                process_group=0,
-            )
-            line = Connection(ours.detach())
-        worker = WorkerProcess(process, line)
-        _send_if_alive(worker, self._worker_args)
-        return worker
-
-    def send(self, worker: WorkerProcess, task: Task) -> None:
-        """Send a task to a worker."""
-        _send_if_alive(worker, task)
-
-    def receive(
-        self, workers: Sequence[WorkerProcess]
-    ) -> list[tuple[WorkerProcess, WorkerMessage]]:
-        """Wait for messages of the workers or their deaths."""
-        ready = wait([worker.line for worker in workers])
-        return [(worker, _receive_message(worker)) for worker in workers if worker.line in ready]
-
-    def kill(self, worker: WorkerProcess) -> None:
-        """Close the connection, kill the process and reap it."""
-        worker.line.close()
-        worker.process.kill()
-        worker.process.wait()
-
-    def _build_environment(self, number: int) -> dict[str, str]:
-        threads = str(max(1, self._cores // self._size))
-        environment = {"OMP_NUM_THREADS": threads, **os.environ}
-        # The child gets this process's sys.path, which a script may have changed.
-        environment["PYTHONPATH"] = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+    def build_environment(self, number: int) -> dict[str, str]:
+        """Return the environment variables of a worker: its share of the cores, its GPU."""
+        threads = str(max(1, self._cores // self._n_requested))
+        environment = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", threads)}
         if self._gpus:
             environment["CUDA_VISIBLE_DEVICES"] = self._gpus[number % len(self._gpus)]
         return environment
+
+
+START_METHOD = "spawn"
+
+
+class ProcessWorker:
+    """A worker process: an executor of one."""
+
+    def __init__(self, load_args: tuple[Any, ...], environment: dict[str, str]) -> None:
+        context = multiprocessing.get_context(START_METHOD)
+        self._executor = ProcessPoolExecutor(1, context, _start_program, load_args)
+        with _prepare_start(environment):
+            self.loaded = self._executor.submit(_begin_in_process)
+        (self.process,) = self._executor._processes.values()  # it has no other way to kill one
+
+    def submit(self, task: Task) -> "Future[TaskResult | WhenceError]":
+        """Queue a task."""
+        try:
+            return self._executor.submit(_do_in_process, task)
+        except BrokenProcessPool as error:  # it died while it had nothing to do
+            answer = Future[TaskResult | WhenceError]()
+            answer.set_exception(error)
+            return answer
+
+    def describe_death(self, error: BaseException) -> str | None:
+        """Return how the process ended, if it did."""
+        if not isinstance(error, BrokenProcessPool):
+            return None
+        self._executor.shutdown()  # waits for the process
+        status = self.process.exitcode or 0
+        if status >= 0:
+            return f"its process ended with status {status}"
+        name = signal.Signals(-status).name
+        memory = " (often it is the system that does so when memory runs out)"
+        return f"its process was ended by {name}{memory * (name == 'SIGKILL')}"
+
+    def kill(self) -> None:
+        """Kill the process and reap it."""
+        self.process.kill()
+        self._executor.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _prepare_start(environment: dict[str, str]) -> Iterator[None]:
+    """Context manager: what is started in it gets these variables, ignores Ctrl-C, and runs no script of the caller."""
+    main, before = sys.modules["__main__"], {name: os.environ.get(name) for name in environment}
+    sys.modules["__main__"] = ModuleType("__main__")  # multiprocessing would run its file again
+    os.environ.update(environment)
+    # Blocked signals are inherited, and wait here: Ctrl-C must reach this process alone.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if os.name == "posix" else set()  # fmt: skip
+    try:
+        yield
+    finally:
+        if os.name == "posix":
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        sys.modules["__main__"] = main
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def count_cores() -> int:
@@ -645,27 +602,3 @@ def list_gpus(execution: Execution) -> list[str]:
     n_gpus = torch.cuda.device_count()
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     return named.split(",")[:n_gpus] if named else [str(number) for number in range(n_gpus)]
-
-
-def _send_if_alive(worker: WorkerProcess, message: object) -> None:
-    with suppress(OSError):  # a dead worker; `receive` reports it
-        worker.line.send(message)
-
-
-def _receive_message(worker: WorkerProcess) -> WorkerMessage:
-    try:
-        message: WorkerMessage = worker.line.recv()
-    except (EOFError, OSError):
-        worker.process.kill()  # it closed its end: dead, or about to die
-        return WorkerDeath(_describe_exit(worker.process.wait()))
-    return message
-
-
-def _describe_exit(status: int) -> str:
-    if status >= 0:
-        return f"its process ended with status {status}"
-    name = signal.Signals(-status).name
-    often = (
-        " (often it is the system that does so when memory runs out)" if name == "SIGKILL" else ""
-    )
-    return f"its process was ended by {name}{often}"

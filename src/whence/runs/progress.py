@@ -172,7 +172,7 @@ def _count_own_examples(
             for number, items in enumerate(window.chunks)
             if not is_in_other_shard(plan, window.number, number)
         )
-    bad = 0 if store is None else sum(1 for _ in store.iterate_bad_rows())
+    bad = 0 if store is None else len(store.list_bad_rows())
     return -(-(rows - bad) // (1 if plan.shard is None else plan.shard[1]))
 
 

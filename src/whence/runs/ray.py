@@ -1,4 +1,4 @@
-"""Group of Ray actors for the pool of backends.py: cluster, resources, messages, image files sent as bytes.
+"""Pool of Ray actors: cluster, resources, messages, image files sent as bytes.
 
 An actor loads the model on its own node: no weights go through Ray. Images that are files here are sent as
 bytes, because another node may not have them. Ray restarts and repeats nothing; the pool does. An actor on
@@ -11,30 +11,20 @@ import os
 import re
 import socket
 import warnings
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from whence.core.errors import BadPlan, WhenceError, WorkersFailed
+from whence.core.errors import BadPlan, WorkersFailed
 from whence.data.example import Example, ImageMask, StoredImage
-from whence.runs.backends import (
-    LoadedWorker,
-    TaskAnswer,
-    WorkerDeath,
-    WorkerFactory,
-    WorkerMessage,
-    load_packing_worker,
-    try_load_worker,
-    try_task,
-)
+from whence.runs.backends import WorkerFactory, WorkerPool, WorkerProgram, load_worker
 from whence.runs.plan import Execution, Plan
-from whence.runs.task import Identity, Task
+from whence.runs.task import Task
 
 
 def inline_files(task: Task) -> Task:
@@ -73,63 +63,30 @@ _PROCESS_NAME = re.compile(r"\(pid=[^)]*\)")
 _CONNECT_SECONDS = 5.0  # timeout of a connection to the cluster
 
 
-class WorkerActor:
-    """The Ray actor class: a worker in its own process on some node."""
+class ActorPool(WorkerPool):
+    """The pool of worker actors on a Ray cluster."""
 
     def __init__(
-        self, factory: WorkerFactory, plan: Plan, execution: Execution, folder: str
+        self, plan: Plan, execution: Execution, factory: WorkerFactory = load_worker
     ) -> None:
-        if Path(folder).is_dir():
-            os.chdir(folder)  # the caller's folder, so that relative paths of the plan work here
-        self._load_args = factory, plan, execution
-        self._worker: LoadedWorker | None = None
-
-    def begin(self) -> Identity | WhenceError:
-        """Load the model; return its identity, or the error."""
-        worker = try_load_worker(*self._load_args)
-        if isinstance(worker, WhenceError):
-            return worker
-        self._worker = worker
-        return worker.identity
-
-    def do(self, task: Task) -> TaskAnswer:
-        """Return the result of a task, or its error."""
-        assert self._worker is not None  # loaded by `begin`
-        return try_task(self._worker, task)
-
-
-@dataclass(eq=False)
-class ActorHandle:
-    """A Ray actor with the references of its pending calls, in order."""
-
-    handle: Any
-    calls: deque[Any]
-
-
-class ActorGroup:
-    """The group of worker actors on a Ray cluster."""
-
-    def __init__(
-        self, plan: Plan, execution: Execution, factory: WorkerFactory = load_packing_worker
-    ) -> None:
+        super().__init__()
         self._execution = execution
-        self._actor_args = (factory, plan, execution, str(Path.cwd()))
+        self._actor_args = (str(Path.cwd()), factory, plan, execution)
         self._own = False  # whether this object initialised Ray
-        self._size = 0
         self._actor: Any = None
 
-    def open(self) -> None:
-        """Join the cluster or start a local one, and size the actors."""
+    def __enter__(self) -> "ActorPool":
+        """Join the cluster or start a local one, and size the actors: as requested, else as many as fit."""
+        execution = self._execution
         if not ray.is_initialized():
             self._own = True
-            _join_cluster(self._execution) if self._execution.address else _start_local_cluster(
-                self._execution
-            )
+            (_join_cluster if execution.address else _start_local_cluster)(execution)
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        share = _resolve_resources(self._execution, nodes)
-        self._size = self._execution.actors or max(1, _count_possible_actors(nodes, share))
-        if not _count_possible_actors(nodes, share):
-            _report_no_room(self._execution, share)
+        share = _resolve_resources(execution, nodes)
+        room = _count_possible_actors(nodes, share)
+        self.size = execution.actors or max(1, room)
+        if not room:
+            _report_no_room(execution, share)
         self._actor = ray.remote(WorkerActor).options(
             num_cpus=share["CPU"],
             num_gpus=share["GPU"],
@@ -137,52 +94,55 @@ class ActorGroup:
             max_task_retries=0,
             scheduling_strategy="SPREAD",
         )
+        return self
 
-    def close(self) -> None:
+    def __exit__(self, *error: object) -> None:
         """Leave the cluster, which ends a local one; a connection of the caller's own stays."""
-        if self._own:
-            ray.shutdown()
-            self._own = False
+        try:
+            super().__exit__(*error)
+        finally:
+            if self._own:
+                ray.shutdown()
+                self._own = False
 
-    @property
-    def size(self) -> int:
-        """The number of actors: as requested, else as many as the cluster has room for now."""
-        return self._size
-
-    def start(self) -> ActorHandle:
+    def start_worker(self) -> "ActorWorker":
         """Request an actor, which Ray starts when a node has room."""
-        handle = self._actor.remote(*self._actor_args)
-        return ActorHandle(handle, deque([handle.begin.remote()]))
+        return ActorWorker(self._actor.remote(*self._actor_args))
 
-    def send(self, worker: ActorHandle, task: Task) -> None:
-        """Send a task to an actor, with its files inlined."""
-        worker.calls.append(worker.handle.do.remote(inline_files(task)))
 
-    def receive(self, workers: Sequence[ActorHandle]) -> list[tuple[ActorHandle, WorkerMessage]]:
-        """Wait for messages of the actors or their deaths."""
-        first = {worker.calls[0]: worker for worker in workers if worker.calls}
-        ray.wait(list(first), num_returns=1)
-        ready, _ = ray.wait(list(first), num_returns=len(first), timeout=0)
-        return [(first[call], _receive_message(first[call])) for call in ready]
+class WorkerActor(WorkerProgram):
+    """The Ray actor class: a worker in its own process on some node."""
 
-    def kill(self, worker: ActorHandle) -> None:
-        """Kill an actor at once."""
-        worker.calls.clear()
+    def __init__(self, folder: str, *load_args: Any) -> None:
+        if Path(folder).is_dir():
+            os.chdir(folder)  # the caller's folder, so that relative paths of the plan work here
+        super().__init__(*load_args)
+
+
+class ActorWorker:
+    """A Ray actor as the pool sees it."""
+
+    def __init__(self, actor: Any) -> None:
+        self.actor = actor
+        self.loaded = actor.begin.remote().future()
+
+    def submit(self, task: Task) -> Any:
+        """Queue a task, with its files inlined."""
+        return self.actor.do.remote(inline_files(task)).future()
+
+    def describe_death(self, error: BaseException) -> str | None:
+        """Return what Ray says of the end of the actor, its node or its answer; None if it lives."""
+        if isinstance(error, RayTaskError):  # tasks do not raise: unpickling failed, there or here
+            raise WorkersFailed(
+                f"An actor could not take its task: {_format_ray_error(error.cause or error)}. Is there one version of whence, "
+                "Python and Ray on every node, and here?"
+            )
+        return f"Ray says: {_format_ray_error(error)}" if isinstance(error, RayError) else None
+
+    def kill(self) -> None:
+        """Kill the actor at once."""
         with suppress(RayError, ValueError):  # the actor or its cluster is already gone
-            ray.kill(worker.handle, no_restart=True)
-
-
-def _receive_message(worker: ActorHandle) -> WorkerMessage:
-    try:
-        message: WorkerMessage = ray.get(worker.calls.popleft())
-    except RayTaskError as error:  # tasks do not raise: unpickling failed, there or here
-        return WorkersFailed(
-            f"An actor could not take its task: {_format_ray_error(error.cause or error)}. Is there one version of whence, "
-            "Python and Ray on every node, and here?"
-        )
-    except RayError as error:  # the actor, its node or its answer is lost
-        return WorkerDeath(f"Ray says: {_format_ray_error(error)}")
-    return message
+            ray.kill(self.actor, no_restart=True)
 
 
 def _format_ray_error(error: BaseException) -> str:

@@ -7,7 +7,7 @@ difference of means would say as much about the data as about the runs, and is r
 
 import re
 import shlex
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -19,15 +19,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from whence.core.errors import (
-    BadExamples,
     BadStore,
     UnknownMethod,
     UnknownMetric,
     WhenceError,
     suggest_name,
 )
-from whence.core.files import quote_path, write_if_path
-from whence.core.seed import build_generator
+from whence.core.files import quote_path
+from whence.core.result import RESULT_VERSION, Result
 from whence.data.dataset import match_label_names
 from whence.explain.explanation import compute_method_scale
 from whence.explain.request import resolve_methods
@@ -40,27 +39,18 @@ from whence.render.colour import (
     compute_word_score,
     describe_conservation_failure,
 )
-from whence.render.document import RESULT_VERSION, SavedResult
 from whence.runs.plan import Plan, to_plain_fields
+from whence.runs.records import SORT_COLUMNS, TABLES, Record
 from whence.runs.store import (
-    TABLES,
-    Layout,
-    Store,
-    WindowFiles,
+    StoreReader,
+    find_software,
+    is_store,
     list_current_settings,
-    merge_rows,
-    read_parquet,
-    read_window_files,
+    read_row,
 )
 from whence.stats.intervals import (
     Array,
-    Interval,
-    adjust_holm,
-    bootstrap_columns,
     clopper_pearson_interval,
-    count_needed_examples,
-    sign_flip_columns,
-    smallest_p_value,
 )
 from whence.stats.rank import kendall
 from whence.studies.evaluation.evaluation import (
@@ -74,13 +64,13 @@ from whence.studies.evaluation.measure import MetricRequest, resolve_metrics
 from whence.studies.evaluation.recommend import DECIDING_METRICS, apply_rule
 from whence.studies.evaluation.scores import ScoreTables
 from whence.studies.evaluation.statistics import (
-    LEVEL,
     AgreementScores,
     bootstrap_seconds_per_example,
     interval_to_dict,
 )
 
 if TYPE_CHECKING:
+    from whence.render.document import Document
     from whence.studies.audit.audit import Audit
 
 
@@ -105,25 +95,12 @@ class RunFailures:
 
 def find_failures(folder: str | Path) -> RunFailures:
     """Return the failed explanations, failed metrics and unreadable rows of a run."""
-    store = Store.open_existing(folder)
-    explanations = list(_iterate_failed_rows(store, "explanations"))
+    store, columns = StoreReader.open_existing(folder), ["error", "row", "method", "why"]
+    tables = (store.read(name, columns, damage={}) for name in TABLES)
+    explanations, tests = (t.filter(t["error"].is_valid()).to_pylist() for t in tables)
     without = {(row["row"], row["method"]) for row in explanations}
-    tests = [
-        row
-        for row in _iterate_failed_rows(store, "metrics")
-        if (row["row"], row["method"]) not in without
-    ]
-    return RunFailures(
-        _group_by_error(explanations), _group_by_error(tests), list(store.iterate_bad_rows())
-    )
-
-
-def _iterate_failed_rows(store: Store, table: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows with an error; no file is read if the indices count none."""
-    if any(index["tables"].get(table, {}).get("failed") for index in store.indices()):
-        columns = ["error", "row", "method", "why"]
-        for batch in store.table(table).to_batches(columns=columns):
-            yield from batch.filter(batch.column("error").is_valid()).to_pylist()
+    tests = [row for row in tests if (row["row"], row["method"]) not in without]
+    return RunFailures(_group_by_error(explanations), _group_by_error(tests), store.list_bad_rows())
 
 
 def _group_by_error(failed: list[dict[str, Any]]) -> dict[str, FailureGroup]:
@@ -136,59 +113,28 @@ def _group_by_error(failed: list[dict[str, Any]]) -> dict[str, FailureGroup]:
     return dict(sorted(groups.items(), key=lambda named: (-named[1].count, named[0])))
 
 
-Record = dict[str, Any]
-
-
 @dataclass
 class RecordReader:
     """Reader of a run's rows with current settings; notes files that cannot be read."""
 
-    store: Store
+    store: StoreReader
     damage: dict[str, str] = field(default_factory=dict)  # file -> reason it is skipped
 
     def __post_init__(self) -> None:
         self._settings = set(list_current_settings(self.store.manifest))
 
-    def list_windows(self) -> list[int]:
-        """Return the numbers of all windows, committed or pending."""
-        layout = self.store.layout
-        waiting = {layout.parse_numbers(path)[0] for path in layout.chunks()}
-        return sorted({*self.store.windows(), *waiting})
-
     def iterate_records(self, name: str, columns: Sequence[str]) -> Iterator[list[Record]]:
-        """Yield the rows of a table window by window, sorted as in the files."""
-        for window in self.list_windows():
+        """Yield the rows of a table window by window, in the order of the data."""
+        for window in self.store.windows():
             if own := self.read_window(window, name, columns):
                 yield own
 
     def read_window(self, window: int, name: str, columns: Sequence[str]) -> list[Record]:
-        """Return the rows of one window's table, pending chunks included."""
-        files = read_window_files(self.store.layout, window)
-        for path, why in files.damage:
-            self.damage[f"{path.parent.name}/{path.name}"] = why
-        rows: list[Record] = _read_window_table(files, name, [*columns, "setting"]).to_pylist()
+        """Return the rows of one window's table, in the order of the data."""
+        own = list(dict.fromkeys([*columns, *SORT_COLUMNS[name]]))
+        table = self.store.read(name, own, window, self.damage)
+        rows = table.sort_by([(column, "ascending") for column in SORT_COLUMNS[name]]).to_pylist()
         return [row for row in rows if row["setting"] in self._settings]
-
-    def find(self, row: int, method: str, columns: Sequence[str]) -> Record | None:
-        """Return the explanation of an example by a method, or None."""
-        spans = {index["window"]: (index["first"], index["last"]) for index in self.store.indices()}
-        for window in self.list_windows():
-            first, last = spans.get(window, (None, None))
-            if first is not None and last is not None and not first <= row <= last:
-                continue
-            for record in self.read_window(window, "explanations", columns):
-                if record["row"] == row and record["method"] == method:
-                    return record
-        return None
-
-
-def _read_window_table(files: WindowFiles, name: str, columns: Sequence[str]) -> Any:
-    unique_columns = list(dict.fromkeys(columns))
-    if files.chunks:
-        return merge_rows(name, list(files.tables(name))).select(unique_columns)
-    if name in files.parts:
-        return read_parquet(files.parts[name], unique_columns)
-    return merge_rows(name, []).select(unique_columns)
 
 
 # Examples on which methods are compared: their scores must be read, and more change little.
@@ -260,7 +206,7 @@ def collect_results(run: "Run", agreement: Sequence[str] = ()) -> CollectedResul
     numbers = {row: number for number, row in enumerate(rows)}
     setting, reasons = _build_setting(manifest), _FailureCounts()
     left = MAX_COMPARED_EXAMPLES if compared else 0
-    for window in reader.list_windows():
+    for window in reader.store.windows():
         columns = (*_EXAMPLE_COLUMNS, *_SCORED_COLUMNS) if left else _EXAMPLE_COLUMNS
         tests = dict(_group_by_row(reader.read_window(window, "metrics", _METRIC_COLUMNS)))
         for row, own in _group_by_row(reader.read_window(window, "explanations", columns)):
@@ -373,133 +319,28 @@ class _FailureCounts:
         )
 
 
-_MAX_AGREEMENT_EXAMPLES = 1000  # examples whose scores are held in memory, for both runs
-_MAX_SHOWN_METHODS = 3  # methods with an example in the report
-_AGREEMENT_COLUMNS = ("row", "method", "target", "tokens", "words", "scores", "error")
-_AGREEMENT_SEED_KEY = ("whence report", "agreement of two runs")
-
-
-def compute_run_agreement(
-    runs: tuple["Run", "Run"],
-    results: tuple[CollectedResults, CollectedResults],
-    shared: Sequence[tuple[int, int]],
-    methods: Sequence[str],
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return each method's agreement between two runs, and the examples with the least."""
-    chosen = shared[:_MAX_AGREEMENT_EXAMPLES]
-    rows = [(results[0].rows[a], results[1].rows[b]) for a, b in chosen]
-    scores = [_read_scores(run, {two[side] for two in rows}) for side, run in enumerate(runs)]
-    agreement: list[dict[str, Any]] = []
-    apart: list[dict[str, Any]] = []
-    for method in methods:
-        own = [(scores[0].get((a, method)), scores[1].get((b, method))) for a, b in rows]
-        taus, nulls, equal = _compute_taus(own, [results[0].digests[a] for a, _ in chosen])
-        tau, null = bootstrap_columns(np.column_stack([taus, nulls]), _AGREEMENT_SEED_KEY)
-        agreement.append(
-            {
-                "method": method,
-                "tau": interval_to_dict(tau),
-                "null": interval_to_dict(null),
-                "equal": equal,
-                "why": None
-                if tau
-                else "No example has the same tokens and the same target in both runs.",
-            }
-        )
-        if tau is not None and np.nanmin(taus) < 1 and len(apart) < _MAX_SHOWN_METHODS:
-            place = int(np.nanargmin(taus))
-            sides = [
-                _build_disagreement_side(run, collected, number, method)
-                for run, collected, number in zip(runs, results, chosen[place], strict=True)
-            ]
-            apart.append(
-                {"method": method, "tau": float(taus[place]), "a": sides[0], "b": sides[1]}
-            )
-    return agreement, apart
-
-
-def _read_scores(run: "Run", rows: set[int]) -> dict[tuple[int, str], Record]:
-    return {
-        (row["row"], row["method"]): {**row, "scores": np.array(row["scores"], dtype=np.float64)}
-        for records in RecordReader(run.store).iterate_records("explanations", _AGREEMENT_COLUMNS)
-        for row in records
-        if row["row"] in rows and row["error"] is None
-    }
-
-
-def _compute_taus(
-    own: Sequence[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]], digests: Sequence[str]
-) -> tuple[Any, Any, int]:
-    """Return Kendall's tau-b per example, its null by permuted scores, and the count of equal scores."""
-    taus, nulls, equal = np.full(len(own), np.nan), np.full(len(own), np.nan), 0
-    for place, (a, b) in enumerate(own):
-        if a is None or b is None or a["tokens"] != b["tokens"] or a["target"] != b["target"]:
-            continue
-        places = [unit for (unit,) in find_stored_units(a["words"], "token")]
-        if len(places) < 2:
-            continue
-        first, second = a["scores"][places], b["scores"][places]
-        dealt = build_generator(*_AGREEMENT_SEED_KEY, digests[place]).permutation(second)
-        taus[place], nulls[place] = kendall(np.stack([second, dealt]), first)
-        equal += bool(np.array_equal(a["scores"], b["scores"]))
-    return taus, np.where(np.isnan(taus), np.nan, nulls), equal
-
-
-def _build_disagreement_side(
-    run: "Run", results: CollectedResults, number: int, method: str
-) -> dict[str, Any]:
-    return {
-        "method": method,
-        "metric": None,
-        "value": None,
-        "null": None,
-        "row": results.rows[number],
-        "id": results.ids[number],
-        "label": results.labels[number],
-        "says": [],
-        "explained": run.explanation(results.rows[number], method),
-    }
-
-
 _MAX_BAD_ROWS = 5  # unreadable rows that are listed
 _AGREEMENT_METRICS = ("tau_b",)
 
 
-class ExportableReport(SavedResult):
-    """A saved result that also exports to Markdown and LaTeX."""
-
-    _writers: ClassVar[Mapping[str, str]] = {
-        "page": "whence.runs.report:render_run_html",
-        "fragment": "whence.runs.report:render_run_fragment",
-        "text": "whence.runs.report:format_run_text",
-        "terminal": "whence.runs.report:render_run_terminal",
-    }
-
-    def to_markdown(self, path: str | Path | None = None) -> str:
-        """Return the report in Markdown, and write it if a path is given."""
-        from whence.runs.report import format_run_markdown
-
-        return write_if_path(format_run_markdown(self.to_dict()), path)
-
-    def to_latex(self, path: str | Path | None = None) -> str:
-        """Return the report in LaTeX (needs booktabs and xcolor), and write it if a path is given."""
-        from whence.runs.report import format_run_latex
-
-        return write_if_path(format_run_latex(self.to_dict()), path)
-
-
-class RunReport(ExportableReport):
+class RunReport(Result):
     """The report of a run: tables, charts, examples, failures, provenance, how to reproduce it."""
 
-    _kind: ClassVar[str] = "run"
+    kind: ClassVar[str] = "run"
+
+    def document(self) -> "Document":
+        """Return the blocks that every surface shows."""
+        from whence.runs.report import build_document
+
+        return build_document(self.data)
 
     @property
     def evaluation(self) -> Evaluation:
         """The evaluation of the run's methods by its metrics."""
-        return Evaluation(self.payload["evaluation"])
+        return Evaluation(self.data["evaluation"])
 
     def __repr__(self) -> str:
-        facts = self.payload
+        facts = self.data
         return f"<RunReport of {facts['name']}: {facts['state']}, {facts['examples']} examples>"
 
 
@@ -530,7 +371,7 @@ def build_report(run: "Run") -> RunReport:
             "audit": None if audit is None else audit.to_dict(),
             "not_audited": _list_missing_experiments(run),
             "provenance": {
-                **find_software_versions(run),
+                **find_software(run.store),
                 "code": manifest["code"],
                 "format": manifest["version"],
             },
@@ -543,7 +384,6 @@ def build_report(run: "Run") -> RunReport:
 
 def describe_run_state(run: "Run", results: CollectedResults) -> dict[str, Any]:
     """Return the name, state, progress and damage of a run."""
-    aside = {str(event.get("file")): str(event.get("why")) for event in run.store.list_damage()}
     facts = run.facts()
     return {
         "name": run.name,
@@ -552,17 +392,15 @@ def describe_run_state(run: "Run", results: CollectedResults) -> dict[str, Any]:
         "total": facts["total"],
         "parts": run.manifest["parts"],
         "damage": [
-            *(f"{file} is damaged and left out: {why}. The same command, run again, computes it anew."
-              for file, why in results.damage.items()),
-            *(f"{file} was damaged and set aside: {why}." for file, why in aside.items() if not run.complete),
+            f"{file} is damaged and left out: {why}. The same command, run again, computes it anew."
+            for file, why in results.damage.items()
         ],
-    }  # fmt: skip
+    }
 
 
 def _summarise_bad_rows(run: "Run") -> dict[str, Any]:
-    rows = run.store.iterate_bad_rows()
-    first = list(islice(rows, _MAX_BAD_ROWS))
-    return {"count": len(first) + sum(1 for _ in rows), "first": first}
+    rows = run.store.list_bad_rows()
+    return {"count": len(rows), "first": rows[:_MAX_BAD_ROWS]}
 
 
 def _list_missing_experiments(run: "Run") -> list[dict[str, str]]:
@@ -615,326 +453,6 @@ def _format_command(plan: Plan, name: str) -> str:
     return f"{shlex.join(parts)} --out {quote_path(name)}"
 
 
-_COMPARISON_SEED_KEY = ("whence report", "two runs")
-# Accuracy of a float32 model's probabilities: another batch or machine may round differently.
-_ROUNDING = 1e-6
-_MAX_LISTED_CHANGES = 10  # changed predictions in the report
-_MAX_TEXT_LENGTH = 120  # characters of a listed text
-
-
-class RunComparison(ExportableReport):
-    """The comparison of two runs: settings, gains, agreement and predictions."""
-
-    _kind: ClassVar[str] = "runs"
-
-    def __repr__(self) -> str:
-        payload = self.payload
-        return f"<RunComparison of {payload['a']['name']} and {payload['b']['name']}: {payload['sentence']}>"
-
-
-@dataclass(frozen=True)
-class PairedRuns:
-    """Two runs and the numbers of their shared examples, ordered by digest (the same for both)."""
-
-    runs: tuple["Run", "Run"]
-    results: tuple[CollectedResults, CollectedResults]
-    numbers: tuple[list[int], list[int]]
-
-    def __len__(self) -> int:
-        return len(self.numbers[0])
-
-
-def compare_runs(a: "Run", b: "Run") -> RunComparison:
-    """Return the comparison of two runs; gains are those of `b` over `a`."""
-    results = collect_results(a), collect_results(b)
-    pairs = PairedRuns((a, b), results, _match_examples(*results))
-    if not len(pairs):
-        names = " and ".join(repr(run.manifest["data"]["name"]) for run in (a, b))
-        raise BadExamples(
-            f"The runs {a.name!r} and {b.name!r} have no example in common (data: {names}), so nothing can be "
-            "compared example by example. Give two runs over the same data; `whence report DIR` reports on each."
-        )
-    methods = [name for name in a.methods if name in b.methods]
-    gains, tests = _compute_gains(pairs, methods)
-    alike, apart = compute_run_agreement(
-        pairs.runs, results, list(zip(*pairs.numbers, strict=True)), methods
-    )
-    predictions = _compare_predictions(pairs)
-    facts = {
-        "a": _describe_run(a, results[0]),
-        "b": _describe_run(b, results[1]),
-        "data": {
-            "shared": len(pairs),
-            "only_a": len(results[0].rows) - len(pairs),
-            "only_b": len(results[1].rows) - len(pairs),
-        },
-        "only": {
-            "a": [one for one in [*a.methods, *a.metrics] if one not in {*b.methods, *b.metrics}],
-            "b": [one for one in [*b.methods, *b.metrics] if one not in {*a.methods, *a.metrics}],
-        },
-        "differences": find_setting_differences(
-            a, b, methods, [one for one in a.metrics if one in b.metrics]
-        ),
-        "gains": gains,
-        "comparisons": tests,
-        "needed": count_needed_examples(max(tests, 1), LEVEL),
-        "agreement": alike,
-        "predictions": predictions,
-        "apart": apart,
-    }
-    return RunComparison(
-        {"version": RESULT_VERSION, "kind": "runs", "sentence": _format_comparison(facts), **facts}
-    )
-
-
-def _match_examples(a: CollectedResults, b: CollectedResults) -> tuple[list[int], list[int]]:
-    """Return the numbers of the shared examples, matched by digest; copies are paired in order."""
-    there: dict[str, list[int]] = defaultdict(list)
-    for number in reversed(range(len(b.digests))):
-        there[b.digests[number]].append(number)
-    pairs = [
-        (number, there[digest].pop())
-        for digest, number in sorted(zip(a.digests, range(len(a.digests)), strict=True))
-        if there[digest]
-    ]
-    return [first for first, _ in pairs], [second for _, second in pairs]
-
-
-def _describe_run(run: "Run", results: CollectedResults) -> dict[str, Any]:
-    return {
-        **describe_run_state(run, results),
-        "model": dict(run.manifest["model"]),
-        "data": run.manifest["data"]["name"],
-        "taken": describe_run_data(run),
-    }
-
-
-def _compute_gains(pairs: PairedRuns, methods: Sequence[str]) -> tuple[list[dict[str, Any]], int]:
-    """Return the second run's gain by method and metric, and the number of significance tests."""
-    a, b = (side.notes for side in pairs.results)
-    there = {measure.name for measure in b.measures}
-    rows = [(name, measure) for measure in a.measures if measure.name in there for name in methods]
-    if not rows:
-        return [], 0
-    columns = [_select_paired_values(pairs, name, measure) for name, measure in rows]
-    apart = np.column_stack(
-        [
-            measure.sign * _subtract_beyond_rounding(own[0], own[1])
-            for (_, measure), own in zip(rows, columns, strict=True)
-        ]
-    )
-    p_values = adjust_holm(
-        sign_flip_columns(apart, _COMPARISON_SEED_KEY, max(10_000, 100 * len(rows)))
-    )
-    counts = (~np.isnan(apart)).sum(0)
-    least = adjust_holm([smallest_p_value(int(n)) if n else None for n in counts])
-    gains = bootstrap_columns(apart, _COMPARISON_SEED_KEY)
-    entries = []
-    for place, ((name, measure), own) in enumerate(zip(rows, columns, strict=True)):
-        enough = (least_p := least[place]) is not None and least_p < LEVEL
-        values = [
-            interval_to_dict(interval)
-            for interval in bootstrap_columns(np.column_stack(own), _COMPARISON_SEED_KEY)
-        ]
-        entries.append(
-            {
-                "method": name,
-                "metric": measure.name,
-                "direction": measure.entry.facts["direction"],
-                **dict(zip(("a", "b", "null_a", "null_b"), values, strict=True)),
-                "gain": interval_to_dict(gains[place]),
-                "p": p_values[place],
-                "enough": enough,
-                "verdict": _decide_verdict(gains[place], p_values[place], enough),
-            }
-        )
-    return entries, sum(p is not None for p in p_values)
-
-
-def _select_paired_values(pairs: PairedRuns, method: str, measure: MetricRequest) -> list[Array]:
-    """Return the metric values and nulls of both runs, NaN for examples not measured in both."""
-    values, nulls = [], []
-    for results, numbers in zip(pairs.results, pairs.numbers, strict=True):
-        place = results.notes.methods.index(method)
-        values.append(results.notes.values[measure.name][numbers, place])
-        nulls.append(results.notes.nulls[measure.name][numbers, place])
-    both = ~np.isnan(values[0]) & ~np.isnan(values[1])
-    return [np.where(both, column, np.nan) for column in (*values, *nulls)]
-
-
-def _subtract_beyond_rounding(first: Array, second: Array) -> Array:
-    """Return differences of values, 0 within rounding, which may have the same sign everywhere."""
-    apart = second - first
-    return np.where(np.abs(apart) <= _ROUNDING * np.maximum(1, np.abs(first)), 0 * apart, apart)
-
-
-def _decide_verdict(gain: Interval | None, p: float | None, enough: bool) -> str:
-    if gain is None or p is None:
-        return "not tested in both"
-    if not enough:
-        return "too few examples"
-    if p >= LEVEL:
-        return "no difference to be told"
-    return "better" if gain.mean > 0 else "worse"
-
-
-def _compare_predictions(pairs: PairedRuns) -> dict[str, Any]:
-    a, b = (
-        [results.predicted[number] for number in numbers]
-        for results, numbers in zip(pairs.results, pairs.numbers, strict=True)
-    )
-    same = np.array(
-        [np.nan if None in two else float(two[0] == two[1]) for two in zip(a, b, strict=True)]
-    )
-    changed = sorted(
-        (pairs.results[0].rows[number], place)
-        for place, number in enumerate(pairs.numbers[0])
-        if same[place] == 0
-    )
-    first = changed[:_MAX_LISTED_CHANGES]
-    texts = _read_texts(pairs.runs[0], [row for row, _ in first])
-    names = pairs.results[0]
-    return {
-        "same": compute_share(same),
-        "changed": len(changed),
-        "accuracy_a": _compute_accuracy(pairs, 0),
-        "accuracy_b": _compute_accuracy(pairs, 1),
-        "first": [
-            {
-                "id": names.ids[pairs.numbers[0][place]],
-                "a": a[place],
-                "b": b[place],
-                "label": names.labels[pairs.numbers[0][place]],
-                "gold": names.gold_of(pairs.numbers[0][place]),
-                "text": texts.get(row, ""),
-            }
-            for row, place in first
-        ],
-    }
-
-
-def _compute_accuracy(pairs: PairedRuns, side: int) -> dict[str, Any] | None:
-    right = mark_correct(pairs.results[side])
-    return None if right is None else compute_share(right[pairs.numbers[side]])
-
-
-def _read_texts(run: "Run", rows: Sequence[int]) -> dict[int, str]:
-    """Return the texts of some rows, cut at 120 characters."""
-    requested, texts = set(rows), dict[int, str]()
-    if not requested:
-        return texts
-    for records in RecordReader(run.store).iterate_records("explanations", ("row", "text", "pair")):
-        for record in records:
-            if record["row"] in requested:
-                text = " | ".join(part for part in (record["text"], record["pair"]) if part)
-                texts[record["row"]] = (
-                    text if len(text) <= _MAX_TEXT_LENGTH else f"{text[:_MAX_TEXT_LENGTH]}…"
-                )
-    return texts
-
-
-def _format_comparison(payload: Mapping[str, Any]) -> str:
-    return " ".join(_iterate_sentences(payload))
-
-
-def _iterate_sentences(payload: Mapping[str, Any]) -> Iterator[str]:
-    shared, tests = payload["data"]["shared"], payload["comparisons"]
-    examples = "1 example" if shared == 1 else f"{shared:,} examples"
-    verdicts = Counter(gain["verdict"] for gain in payload["gains"])
-    if not tests:
-        yield f"The runs have {examples} in common, and no test of them."
-    elif not any(gain["enough"] for gain in payload["gains"]):
-        yield f"The runs have {examples} in common: too few for a difference to show."
-    else:
-        count = (
-            "the only comparison" if tests == 1 else f"{verdicts['better']} of {tests} comparisons"
-        )
-        better = (
-            ("better in" if verdicts["better"] else "not better in") if tests == 1 else "better in"
-        )
-        worse = f"worse in {verdicts['worse']}" if verdicts["worse"] else "worse in none"
-        yield f"On {examples} of both, the second run is {better} {count} and {worse}."
-    if (same := payload["predictions"]["same"]) and same["n"]:
-        yield f"It predicts the same in {same['mean']:.1%} of them (n={same['n']:,})."
-    known = [entry for entry in payload["agreement"] if entry["tau"]]
-    if known:
-        least = min(known, key=lambda entry: float(entry["tau"]["mean"]))
-        whose = f"of {least['method']}" if len(known) == 1 else f"change most by {least['method']}"
-        if least["tau"]["mean"] == 1:
-            yield "The explanations rank the tokens alike."
-        else:
-            tau = f"τ-b {least['tau']['mean']:.2f} between the runs (n={least['tau']['n']:,})"
-            yield f"The explanations {whose}: {tau}."
-
-
-_COMPARED_MODEL_FIELDS = (
-    "name",
-    "revision",
-    "class",
-    "fingerprint",
-    "dtype",
-    "tokenizer",
-    "processor",
-)
-_COMPARED_PLAN_FIELDS = ("seed", "limit", "sample", "mlm")
-
-
-def find_setting_differences(
-    a: "Run", b: "Run", methods: Sequence[str], metrics: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Return every setting that differs between two runs, with both values.
-
-    Parameters are compared for the methods and metrics of both runs.
-    """
-    sides = [dict(_iterate_settings(run, methods, metrics)) for run in (a, b)]
-    names = dict.fromkeys([*sides[0], *sides[1]])
-    return [
-        {
-            "what": name,
-            "a": _format_setting(sides[0].get(name)),
-            "b": _format_setting(sides[1].get(name)),
-        }
-        for name in names
-        if sides[0].get(name) != sides[1].get(name)
-    ]
-
-
-def _iterate_settings(
-    run: "Run", methods: Sequence[str], metrics: Sequence[str]
-) -> Iterator[tuple[str, Any]]:
-    manifest = run.manifest
-    for name in _COMPARED_MODEL_FIELDS:
-        yield f"model: {name}", manifest["model"].get(name)
-    yield "data", manifest["data"]["name"]
-    yield "code", manifest["code"]
-    for name, value in {
-        **{one: manifest["plan"].get(one) for one in _COMPARED_PLAN_FIELDS},
-        **describe_run_setting(manifest),
-    }.items():
-        yield name, value
-    settings = manifest["settings"]
-    for method in methods:
-        yield from _iterate_params(method, settings.get(manifest["explained"].get(method), {}))
-    tested: dict[str, str] = {}
-    for own in manifest["tested"].values():
-        tested |= own
-    for metric in metrics:
-        yield from _iterate_params(metric, settings.get(tested[metric], {}))
-    for name, value in find_software_versions(run).items():
-        yield f"with: {name}", value
-
-
-def _iterate_params(owner: str, setting: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in (setting.get("params") or {}).items():
-        yield f"{owner}.{name}", value
-    if setting.get("source"):
-        yield f"{owner}: source", setting["source"]
-
-
-def _format_setting(value: Any) -> str:
-    return "-" if value is None else str(value)
-
-
 _EVALUATION_MODEL_FIELDS = ("name", "revision", "class", "fingerprint", "labels")
 
 
@@ -951,7 +469,7 @@ def build_evaluation(
         methods=find_method_params(manifest),
         origin={
             "model": {name: manifest["model"].get(name) for name in _EVALUATION_MODEL_FIELDS},
-            "provenance": find_software_versions(run),
+            "provenance": find_software(run.store),
         },
         setting=describe_run_setting(manifest),
         digests=results.digests,
@@ -1003,16 +521,8 @@ def describe_run_setting(manifest: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def find_software_versions(run: "Run") -> dict[str, Any]:
-    """Return the software versions and device last logged in the journal; empty without any."""
-    versions: dict[str, Any] = {}
-    for event in run.store.events("begin"):
-        versions = event.get("software") or versions
-    return dict(versions)
-
-
 def _collect_task_times(run: "Run") -> dict[str, list[tuple[float, int]]]:
-    """Return seconds and examples of every task in the journal, by method."""
+    """Return seconds and examples of every task in the log, by method."""
     times: dict[str, list[tuple[float, int]]] = {}
     for event in run.store.events("task"):
         for name, cost in (event.get("costs") or {}).items():
@@ -1445,21 +955,17 @@ def _build_agreement_matrices(
 
 
 def list_sessions(run: "Run") -> list[dict[str, Any]]:
-    """Return the sessions of a run from its journal: begin, end, workers, tasks, software."""
+    """Return the sessions of a run from its log: begin, end, workers, tasks, software."""
     sessions: list[dict[str, Any]] = []
-    for event in run.store.events():
-        kind, at = event.get("kind"), event.get("at")
-        if kind == "begin" or not sessions:
-            sessions.append({"began": at, "ended": at, "workers": None, "tasks": 0, "with": {}})
-        session = sessions[-1]
-        session["ended"] = at or session["ended"]
-        session["tasks"] += kind == "task"
-        if kind == "begin":
-            session["with"] |= event.get("software") or {}
-        if kind == "start":
+    for event in run.store.events("start", "task"):
+        at = event.get("at")
+        if event["kind"] == "start" or not sessions:
             facts = {name: event.get(name) for name in ("backend", "device", "batch_size")}
-            session["with"] |= {name: value for name, value in facts.items() if value is not None}
-            session["workers"] = event.get("workers")
+            known = {name: value for name, value in facts.items() if value is not None}
+            session = {"began": at, "ended": at, "workers": event.get("workers"), "tasks": 0}
+            sessions.append({**session, "with": {**event.get("software", {}), **known}})
+        sessions[-1]["ended"] = at
+        sessions[-1]["tasks"] += event["kind"] == "task"
     return [{**one, "seconds": _seconds_between(one["began"], one["ended"])} for one in sessions]
 
 
@@ -1474,7 +980,7 @@ def _seconds_between(began: Any, ended: Any) -> float | None:
 
 def is_run(folder: str | Path) -> bool:
     """Return whether a folder holds a run, whole or damaged."""
-    return Layout(folder).is_used
+    return is_store(Path(folder))
 
 
 class Run:
@@ -1490,9 +996,9 @@ class Run:
             )
 
     @cached_property
-    def store(self) -> Store:
+    def store(self) -> StoreReader:
         """The store; BadStore where its manifest is lost or damaged."""
-        return Store.open_existing(self.folder)
+        return StoreReader.open_existing(self.folder)
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -1521,41 +1027,36 @@ class Run:
 
     @property
     def last_write_time(self) -> str | None:
-        """The time of the last write in the journal, in ISO 8601; None if the journal is lost."""
-        last = None
-        for event in self.store.events():
-            last = event.get("at", last)
-        return None if last is None else str(last)
+        """The time of the last write in the log, in ISO 8601; None if the log is lost."""
+        times = [str(event["at"]) for event in self.store.events("start", "task") if "at" in event]
+        return times[-1] if times else None
 
     def table(self, name: str) -> Any:
         """Return the table "explanations" or "metrics" as a lazy `pyarrow.dataset.Dataset`.
 
-        `.to_table()` reads it, `.to_table().to_pandas()` makes a data frame. Rows of incomplete windows are
-        included. docs/reference/store.md describes the columns.
+        `.to_table()` reads it, `.to_table().to_pandas()` makes a data frame. docs/reference/store.md describes the
+        columns.
         """
         if name not in TABLES:
             raise BadStore(f"A run has the tables {' and '.join(TABLES)}. Got {name!r}.")
-        return self.store.table(name, pending=True)
+        return self.store.table(name)
 
     def facts(self) -> dict[str, Any]:
         """Return the summary for a list of runs, as plain data, without reading any results."""
         try:
-            manifest, counts = self.manifest, self.store.count_results()
+            manifest = self.manifest
         except BadStore as error:
-            return {
-                **_DAMAGED_RUN,
-                "folder": str(self.folder),
-                "name": self.name,
-                "why": str(error),
-            }
-        plan, indices = manifest["plan"], list(self.store.indices())
-        failed = sum(index["tables"].get("explanations", {}).get("failed", 0) for index in indices)
-        totals = manifest["totals"] or {}
-        limits = [limit for limit in (plan["limit"], plan["sample"]) if limit is not None]
-        for event in self.store.events(
-            "start"
-        ):  # the count of the last session, until totals exist
-            limits = limits if event.get("examples") is None else [event["examples"]]
+            own = {"folder": str(self.folder), "name": self.name}
+            return {**_DAMAGED_RUN, **own, "why": str(error)}
+        plan, totals = manifest["plan"], self.store.totals()
+        if manifest["state"] == "complete":
+            done = total = totals["examples"]
+        else:
+            counts = self.store.count_results()
+            done = min((counts.get(one, 0) for one in manifest["explained"].values()), default=0)
+            total = min((n for n in (plan["limit"], plan["sample"]) if n is not None), default=None)
+            for event in self.store.events("start"):  # the count of the last session
+                total = total if event.get("examples") is None else event["examples"]
         return {
             "folder": str(self.folder),
             "name": self.name,
@@ -1565,10 +1066,10 @@ class Run:
             "metrics": self.metrics,
             "audit": list(plan["audit"]),
             "state": manifest["state"],
-            "done": min((counts.get(one, 0) for one in manifest["explained"].values()), default=0),
-            "total": totals.get("examples", min(limits, default=None)),
-            "failed": failed,
-            "bad": sum(len(index["bad"]) for index in indices),
+            "done": done,
+            "total": total,
+            "failed": totals["explanations"]["failed"],
+            "bad": totals["bad"],
             "why": None,
         }
 
@@ -1602,7 +1103,8 @@ class Run:
                 f"The run has no explanations by {method!r}.{suggest_name(method, self.methods)} There are "
                 f"{', '.join(self.methods)}."
             )
-        record = RecordReader(self.store).find(row, method, EXPLANATION_COLUMNS)
+        records, _ = read_row(self.store, row, EXPLANATION_COLUMNS)
+        record = next((one for one in records if one["method"] == method), None)
         if record is None:
             raise BadStore(
                 f"The run has no explanation of row {row} by {method!r}. Rows count from 0 in the data; those that "
@@ -1614,11 +1116,8 @@ class Run:
             record, self.manifest["model"], self.manifest["settings"][record["setting"]]
         )
 
-    def report(self, other: "Run | None" = None) -> "RunReport | RunComparison":
-        """Return the report of this run, or its comparison with a later run."""
-        if other is not None:
-            return compare_runs(self, other)
-
+    def report(self) -> "RunReport":
+        """Return the report of this run."""
         return build_report(self)
 
     def __repr__(self) -> str:

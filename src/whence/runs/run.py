@@ -51,7 +51,7 @@ from whence.runs.progress import (
     estimate_cost,
 )
 from whence.runs.results import Run
-from whence.runs.store import Store, WindowResults
+from whence.runs.store import Store, StoreReader, WindowResults
 from whence.runs.task import Identity, Item, Task, TaskResult
 from whence.studies.audit.audit import (
     Audit,
@@ -119,7 +119,7 @@ def run_audit(
             parts.add_failure(name, error)
 
 
-def load_audit(store: "Store") -> Audit | None:
+def load_audit(store: "StoreReader") -> Audit | None:
     """Return the audit from the experiments stored in a folder; None without any."""
     manifest = store.manifest
     audits = {
@@ -429,6 +429,7 @@ def _describe_session(execution: Execution, workers: Backend) -> dict[str, Any]:
         "device": execution.device,
         "workers": workers.size,
         "batch_size": execution.batch_size,
+        "software": dict(workers.identity.software),
     }
 
 
@@ -473,7 +474,7 @@ class _RemainingWork:
             self._close_window(window)
 
     def _close_window(self, window: Window) -> None:
-        self._store.commit_window(window)
+        self._store.close_window(window)
         del self._open[window.number]
 
     def _find_missing(self, window: Window, held: WindowResults) -> WindowStatus:

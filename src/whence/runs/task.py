@@ -1,17 +1,16 @@
 """Tasks for workers, their results, and a worker's identity (model, code, settings), as plain data."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whence.data.dataset import compute_input_id
 from whence.data.example import Example
 from whence.runs.keys import compute_example_key
 
-# A row of one of the store's tables, by the names of its columns (whence.runs.store), and the name of the table
-# under "table".
-Record = dict[str, Any]
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -40,56 +39,40 @@ class Task:
 
 
 @dataclass(frozen=True)
-class RecordCounts:
-    """Counts of examples and failures among records."""
+class ResultCounts:
+    """Counts of examples and failures in the results of a task."""
 
     examples: int = 0
     failed: Mapping[str, int] = field(default_factory=dict)  # explanations, by method
     untested: int = 0  # failed metrics
 
-    @classmethod
-    def from_records(cls, records: Iterable[Record]) -> "RecordCounts":
-        """Return the counts of some records."""
-        rows, failed, untested = set(), Counter[str](), 0
-        for record in records:
-            rows.add(record["row"])
-            if record.get("error") is not None:
-                if record["table"] == "explanations":
-                    failed[record["method"]] += 1
-                else:
-                    untested += 1
-        return cls(len(rows), dict(failed), untested)
-
-    def __add__(self, other: "RecordCounts") -> "RecordCounts":
-        """Return the sum of two counts, of different examples."""
-        failed = dict(Counter(self.failed) + Counter(other.failed))
-        return RecordCounts(self.examples + other.examples, failed, self.untested + other.untested)
-
 
 @dataclass(frozen=True)
 class TaskResult:
-    """The records of a task, with seconds, costs and peak memory.
-
-    A worker in another process sends its records encoded (whence.runs.store) with their counts, because
-    encoding them all would take most of the time of the one process that collects results.
-    """
+    """The results of a task as tables (whence.runs.records), with seconds, costs and peak memory."""
 
     window: int
     chunk: int
-    records: list[Record]
+    tables: Mapping[str, "pa.Table"]
     seconds: float
     # By method: {"seconds": of all examples, "forward": ..., "backward": ...}; under "" the cost of the metrics.
     costs: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    worker: str = ""  # host and process id, for the journal
+    worker: str = ""  # host and process id, for the log
     # Peak bytes of the worker so far: "host" of its process, "device" of the accelerator.
     memory: Mapping[str, int] = field(default_factory=dict)
-    packed: tuple[bytes, ...] = ()  # encoded records, of other examples than `records`
-    tally: RecordCounts = field(default_factory=RecordCounts)  # counts of the encoded records
 
     @property
-    def counts(self) -> RecordCounts:
-        """The counts of all records, encoded ones included."""
-        return RecordCounts.from_records(self.records) + self.tally
+    def counts(self) -> ResultCounts:
+        """The counts of all results."""
+        rows, failed, untested = set[int](), Counter[str](), 0
+        for name, table in self.tables.items():
+            rows.update(table["row"].to_pylist())
+            without = table.filter(table["error"].is_valid())
+            if name == "explanations":
+                failed.update(without["method"].to_pylist())
+            else:
+                untested += without.num_rows
+        return ResultCounts(len(rows), dict(failed), untested)
 
 
 @dataclass(frozen=True)

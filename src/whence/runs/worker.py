@@ -40,7 +40,8 @@ from whence.runs.keys import (
     compute_tokenizer_digest,
 )
 from whence.runs.plan import Execution, Plan
-from whence.runs.task import Identity, Item, Record, Task, TaskResult
+from whence.runs.records import Record, build_tables
+from whence.runs.task import Identity, Item, Task, TaskResult
 from whence.studies.evaluation.evaluate import (
     ExampleChunk,
     is_gold,
@@ -218,8 +219,8 @@ def _format_reason(result: MetricResult) -> str | None:
     return _strip_addresses(result.why)
 
 
-def build_failure_records(identity: Identity, task: Task, code: str, why: str) -> list[Record]:
-    """Return failure records for every result of a task that could not be done."""
+def build_failure_tables(identity: Identity, task: Task, code: str, why: str) -> dict[str, Any]:
+    """Return tables of failures for every result of a task that could not be done."""
     records: list[Record] = []
     failure = ResultFailure(code, why)
     for item in task.items:
@@ -229,7 +230,7 @@ def build_failure_records(identity: Identity, task: Task, code: str, why: str) -
                 build_metric_record(identity, item, name, metric, failure)
                 for metric in identity.tested[name]
             ]
-    return records
+    return build_tables(records)
 
 
 EXPLAINED_OUTPUT: OutputScale = "logit"
@@ -598,7 +599,7 @@ class Worker:
         return TaskResult(
             task.window,
             task.chunk,
-            self._build_records(results, task),
+            build_tables(self._build_records(results, task)),
             time.perf_counter() - started,
             {
                 **{name: _sum_costs(results, name) for name in task.methods},

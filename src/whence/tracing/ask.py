@@ -124,6 +124,8 @@ class PredictionCache:
         names, rows, kinds = [*new], [*new.values()], variants.list_kinds(self._policy)
         lengths = variants.lengths[rows].tolist()
         batches = plan_rows([kinds[row] for row in rows], lengths, self._policy)
+        order: list[int] = []
+        logits: list[Tensor] = []
         # Opened once for all batches: preparing and restoring the model takes as long as a small batch.
         with open_plain_forward(self._model) as logits_of:
             work = RetryHalved(
@@ -136,16 +138,15 @@ class PredictionCache:
                 with work.retry_halved(numbers):
                     chosen = [rows[i] for i in numbers]
                     batch = variants.collate(chosen, pad_id=self._pad_id, device=self._device)
-                    self._keep([names[i] for i in numbers], logits_of(batch))
+                    logits.append(logits_of(batch))
+                    order += numbers
                     self._runs += len(numbers)
                     progress(len(numbers))
-
-    def _keep(self, names: Sequence[VariantKey], logits: Tensor) -> None:
-        labels = logits.shape[1]
-        earlier = self._logits.get(labels, logits[:0])
-        rows = range(len(earlier), len(earlier) + len(names))
-        self._known.update((name, (labels, row)) for name, row in zip(names, rows, strict=True))
-        self._logits[labels] = torch.cat([earlier, logits])
+            labels = logits[0].shape[1]
+            earlier = self._logits.get(labels, logits[0][:0])
+            self._logits[labels] = torch.cat([earlier, *logits])
+        for row, number in enumerate(order, start=len(earlier)):
+            self._known[names[number]] = labels, row
 
     @property
     def forwards(self) -> int:

@@ -315,18 +315,25 @@ class ResolvedTargets:
         return ResolvedTargets(self.main[rows], against, self.spec, self.task)
 
     def cpu(self) -> "ResolvedTargets":
-        """Return a copy on the CPU, so that `describe` does not synchronise the device for each row."""
+        """Return a copy on the CPU, so that rows are described without waiting for the device."""
         against = None if self.against is None else self.against.cpu()
         return ResolvedTargets(self.main.cpu(), against, self.spec, self.task)
 
-    def describe(self, row: int, labels: Sequence[str], of: OutputScale | None = None) -> Target:
-        """Return the named target of one row; `of` is the method's output scale if not the requested."""
-        against, of = None, of or self.spec.of
-        if self.against is not None:
-            other = int(self.against[row])
-            against = Target(labels[other], other, None, of)
-        main = int(self.main[row])
-        return Target(labels[main], main, against, of)
+    def describe_rows(
+        self, labels: Sequence[Sequence[str]], of: OutputScale | None = None
+    ) -> list[Target]:
+        """Return the named target of each row, by the labels of each."""
+        of = of or self.spec.of
+        others = [None] * len(labels) if self.against is None else self.against.tolist()
+        return [
+            Target(
+                names[main],
+                main,
+                None if other is None else Target(names[other], other, None, of),
+                of,
+            )
+            for names, main, other in zip(labels, self.main.tolist(), others, strict=True)
+        ]
 
 
 def check_finite(logits: Tensor, what: str) -> Tensor:

@@ -24,9 +24,8 @@ from whence.core.errors import (
     WhenceError,
     suggest_name,
 )
-from whence.core.params import PRESET, resolve_parameters
 from whence.core.progress import Progress, ProgressCounter
-from whence.core.registry import Entry
+from whence.core.registry import Entry, resolve_entries
 from whence.core.result import RESULT_VERSION, Result
 from whence.data.dataset import Dataset, read_dataset, resolve_label_indices, shuffle_indices
 from whence.data.example import Example
@@ -86,8 +85,7 @@ def resolve_names(
     Without training data these are the experiments that train no model. With `others`, ready models from other seeds,
     `seeds` does not need to train.
     """
-    known = experiment.names()
-    all_names = sorted(known, key=sort_key)
+    all_names = sorted(experiment.names(), key=sort_key)
     if request is None:
         ready = {"seeds"} if others else set()
         return [
@@ -97,12 +95,10 @@ def resolve_names(
         ]
     names = [request] if isinstance(request, str) else list(request)
     if not names:
-        raise BadParameter(
-            f"No experiment was named. Known: {', '.join(known)}, or all of them: all."
-        )
-    requested = set(all_names if "all" in names else names)
-    for name in requested:
-        experiment.get(name)  # raises UnknownExperiment, which lists the names
+        known = ", ".join(experiment.names())
+        raise BadParameter(f"No experiment was named. Known: {known}, or all of them: all.")
+    # An unknown name raises UnknownExperiment, which lists the names.
+    requested = set(all_names) if "all" in names else {experiment.get(one).name for one in names}
     return [name for name in all_names if name in requested]
 
 
@@ -118,48 +114,9 @@ def select_experiments(
 
     `params` maps NAME or EXPERIMENT.NAME to a value, or an experiment to a mapping of parameters.
     """
-    chosen = resolve_names(request, can_train=can_train, others=others)
-    entries = [experiment.get(name) for name in chosen]
-    own: dict[str, dict[str, Any]] = {entry.name: {} for entry in entries}
-    for key, value in (params or {}).items():
-        if key in own and isinstance(value, Mapping):
-            own[key].update(value)
-            continue
-        owner, dot, name = key.rpartition(".")
-        takers = (
-            [e for e in entries if e.name == owner] if dot else _find_owners(entries, key, value)
-        )
-        if not takers:
-            known = sorted({name for entry in entries for name in entry.parameters})
-            raise BadParameter(
-                f"None of the experiments ({', '.join(own)}) has a parameter {key!r}. Known: {', '.join(known)}; "
-                "EXPERIMENT.NAME means one experiment's."
-            )
-        for entry in takers:
-            own[entry.name][name if dot else key] = value
-    return [
-        SelectedExperiment(
-            entry,
-            resolve_parameters(
-                entry.name,
-                entry.parameters,
-                own[entry.name],
-                presets=entry.presets,
-                from_text=from_text,
-            ),
-        )
-        for entry in entries
-    ]
-
-
-def _find_owners(entries: Sequence[Entry], key: str, value: Any) -> list[Entry]:
-    """Return the experiments that have the parameter `key`.
-
-    A preset goes to all experiments that have one of that name, or else to all with presets, which then refuse it.
-    """
-    if key == PRESET:
-        return [e for e in entries if value in e.presets] or [e for e in entries if e.presets]
-    return [e for e in entries if key in e.parameters]
+    names = resolve_names(request, can_train=can_train, others=others)
+    resolved = resolve_entries(experiment, names, params, from_text=from_text)
+    return [SelectedExperiment(entry, values) for entry, values in resolved]
 
 
 class AuditCheckpoint:

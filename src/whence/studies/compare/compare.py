@@ -6,7 +6,7 @@ can be compared; models without common labels are each explained for their own p
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
@@ -104,8 +104,7 @@ def explain_or_warn(
 
 
 def _has_same_outputs(a: Inside, b: Inside) -> bool:
-    first, second = a.loaded, b.loaded
-    return tuple(first.labels) == tuple(second.labels) and first.task == second.task
+    return a.loaded.labels == b.loaded.labels and a.loaded.task == b.loaded.task
 
 
 def compare(
@@ -148,7 +147,12 @@ def compare(
     )
     check_vocabulary(*models)
     dataset.check_pairs([label for model in models for label in model.labels])
-    _check_heads(models, weight)
+    for model in models:
+        if not model.loaded.is_classifier and weight not in CLASS_FREE_WEIGHTS:
+            raise NoHead(
+                f"{model.loaded.name!r} has no classification head, so there is no decision that the weight {weight!r} "
+                "could be about. Take the weight attention, or give a model that classifies."
+            )
     examples = (dataset if limit is None else dataset.draw(limit, seed)).examples
     without = "no method was asked for." if method is None else describe_incomparability(*models)
     tally = ProgressCounter(progress, len(examples) * (1 if without else 3))
@@ -243,16 +247,6 @@ def _resolve_default_method(explainer: Explainer) -> str:
         return explainer.default_method()
 
 
-def _check_heads(models: tuple[Explainer, Explainer], weight: str) -> None:
-    """Refuse an edge weight that needs a decision if a model has no classification head."""
-    for model in models:
-        if not model.loaded.is_classifier and weight not in CLASS_FREE_WEIGHTS:
-            raise NoHead(
-                f"{model.loaded.name!r} has no classification head, so there is no decision that the weight {weight!r} "
-                "could be about. Take the weight attention, or give a model that classifies."
-            )
-
-
 def _describe_decision_rows(models: tuple[Explainer, Explainer]) -> str:
     """Describe the rows that count as read by the decision."""
     heads = [model for model in models if model.loaded.is_classifier]
@@ -263,11 +257,6 @@ def _describe_decision_rows(models: tuple[Explainer, Explainer]) -> str:
     return "the row of the token that a classifier would read; neither model has a head"
 
 
-_MAX_EDGES = 5000
-
-OptionalExplanation = Explanation | Mapping[str, Any] | None
-
-
 def compare_on_input(
     a: Inside,
     b: Inside,
@@ -276,8 +265,8 @@ def compare_on_input(
     direction: Direction = "back",
     token: int | None = None,
     query: EdgeQuery | None = None,
-    most: int = _MAX_EDGES,
-    explanations: Sequence[OptionalExplanation] = (None, None),
+    most: int = 5000,
+    explanations: Sequence[Explanation | None] = (None, None),
 ) -> dict[str, Any]:
     """Compare two models on one input; return the documented object.
 
@@ -305,7 +294,10 @@ def compare_on_input(
         "input": asdict(a.source),
         "tokens": [asdict(item) for item in a.tokens],
         "words": [asdict(word) for word in a.words],
-        "predictions": [_to_prediction_dict(side) for side in (a, b)],
+        "predictions": [
+            side.prediction and {**asdict(side.prediction), "logits": list(side.prediction.logits)}
+            for side in (a, b)
+        ],
         "flows": flows,
         "difference": compute_flow_difference(
             first, second, most, edge_query, a.special, a.segments
@@ -315,7 +307,7 @@ def compare_on_input(
         "decision": decision.tolist(),
         "layers": mean.mean(1).tolist(),
         "changed": _list_changed_heads(mean, decision),
-        "explanations": [_to_explanation_dict(explanation) for explanation in explanations],
+        "explanations": [one and one.to_dict()["explanations"][0] for one in explanations],
         "warnings": [
             row
             if row["message"].startswith(side.loaded.name)
@@ -326,31 +318,16 @@ def compare_on_input(
     }
 
 
-def _to_prediction_dict(inside: Inside) -> dict[str, Any] | None:
-    prediction = inside.prediction
-    if prediction is None:
-        return None
-    return {**asdict(prediction), "logits": list(prediction.logits)}
-
-
 def _list_changed_heads(mean: Floats, read: Floats) -> list[dict[str, Any]]:
     """Return the heads that changed, the most changed first."""
-    heads = mean.shape[1]
     order = sorted(range(mean.size), key=lambda place: (-float(mean.flat[place]), place))
-    places = [divmod(place, heads) for place in order]
     return [
         {
-            "layer": layer,
-            "head": head,
-            "divergence": float(mean[layer, head]),
-            "decision": float(read[layer, head]),
+            "layer": place // mean.shape[1],
+            "head": place % mean.shape[1],
+            "divergence": float(mean.flat[place]),
+            "decision": float(read.flat[place]),
         }
-        for layer, head in places
-        if mean[layer, head] > 0
+        for place in order
+        if mean.flat[place] > 0
     ]
-
-
-def _to_explanation_dict(explanation: OptionalExplanation) -> dict[str, Any] | None:
-    if isinstance(explanation, Explanation):
-        return dict(explanation.to_dict()["explanations"][0])
-    return None if explanation is None else dict(explanation)

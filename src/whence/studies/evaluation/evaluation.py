@@ -24,7 +24,6 @@ from whence.studies.evaluation.statistics import (
     AgreementScores,
     compare_methods,
     compute_costs,
-    interval_to_dict,
 )
 
 if TYPE_CHECKING:
@@ -52,22 +51,6 @@ def _parse_interval(facts: Mapping[str, Any] | None) -> Interval | None:
     if not facts or not facts["n"]:
         return None
     return Interval(facts["mean"], facts["low"], facts["high"], facts["n"])
-
-
-def _parse_cell(facts: Mapping[str, Any]) -> Cell:
-    return Cell(
-        facts["method"],
-        facts["metric"],
-        _parse_interval(facts),
-        _parse_interval(facts["null"]),
-        _parse_interval(facts["gain"]),
-        facts["effect"],
-        facts["p"],
-        facts["beats_random"],
-        facts["best"],
-        {row["why"]: row["count"] for row in facts["why_not"]},
-        facts.get("enough", True),
-    )
 
 
 class Evaluation(Result):
@@ -99,7 +82,22 @@ class Evaluation(Result):
     @property
     def cells(self) -> list[Cell]:
         """One cell for each method and metric."""
-        return [_parse_cell(facts) for facts in self.data["cells"]]
+        return [
+            Cell(
+                facts["method"],
+                facts["metric"],
+                _parse_interval(facts),
+                _parse_interval(facts["null"]),
+                _parse_interval(facts["gain"]),
+                facts["effect"],
+                facts["p"],
+                facts["beats_random"],
+                facts["best"],
+                {row["why"]: row["count"] for row in facts["why_not"]},
+                facts.get("enough", True),
+            )
+            for facts in self.data["cells"]
+        ]
 
     def cell(self, method: str, metric: str) -> Cell:
         """Return the result of a method by a metric."""
@@ -237,57 +235,52 @@ def build_evaluation_data(
 
 def describe_removal_effects(tables: Sequence[Evaluation]) -> str:
     """Describe, by faithfulness metric, the largest change between removals, and the best methods."""
-    ways = [str(table.data["setting"]["remove"]) for table in tables]
+    ways = {str(table.data["setting"]["remove"]): table.data["cells"] for table in tables}
     if len(tables) < 2:
-        return f"There is only one way to remove tokens here: {ways[0]}."
-    kinds = {row["metric"]: row["kind"] for row in tables[0].payload["metrics"]}
-    lines = [
-        line
-        for metric, kind in kinds.items()
-        if kind == "faithfulness" and (line := _describe_metric_change(tables, ways, metric))
-    ]
+        return f"There is only one way to remove tokens here: {', '.join(ways)}."
+    lines = []
+    for metric in tables[0].data["metrics"]:
+        by_way = {
+            way: {c["method"]: c for c in cells if c["metric"] == metric["metric"] and c["n"]}
+            for way, cells in ways.items()
+        }
+        by_way = {way: by_method for way, by_method in by_way.items() if by_method}
+        shared = [m for m in tables[0].methods if all(m in known for known in by_way.values())]
+        if metric["kind"] == "faithfulness" and len(by_way) > 1 and shared:
+            lines.append(f"By {metric['metric']}, {_describe_moves(by_way, shared)}.")
     return " ".join(lines) or "No metric could be tested under several removals."
 
 
-def _describe_metric_change(tables: Sequence[Evaluation], ways: Sequence[str], metric: str) -> str:
-    cells = {
-        way: {c.method: c for c in table.cells if c.metric == metric and c.value}
-        for way, table in zip(ways, tables, strict=True)
+CellsByMethod = Mapping[str, Mapping[str, Any]]
+
+
+def _describe_moves(by_way: Mapping[str, CellsByMethod], methods: Sequence[str]) -> str:
+    """Describe the method whose figure differs most between removals, and the best methods by removal."""
+    ends = {
+        m: sorted((by_way[way][m]["mean"], way) for way in by_way)[:: len(by_way) - 1]
+        for m in methods
     }
-    cells = {way: by_method for way, by_method in cells.items() if by_method}
-    shared = [m for m in tables[0].methods if all(m in by_method for by_method in cells.values())]
-    if len(cells) < 2 or not shared:
-        return ""
-    moves = {m: [(_get_mean(cells[way][m]), way) for way in cells] for m in shared}
-    name = max(shared, key=lambda m: max(moves[m])[0] - min(moves[m])[0])
-    ends = [way for _, way in (min(moves[name]), max(moves[name]))]
-    figures = [interval_to_dict(cells[way][name].value) or {} for way in ends]
-    digits = choose_decimals(figures)
-    low, high = (
-        f"{format_interval(row, digits)} with {way}" for row, way in zip(figures, ends, strict=True)
-    )
-    text = f"By {metric}, {name} moves most: {low}, {high}"
-    if len(shared) == 1:
-        return f"{text}."
-    return f"{text}; {_describe_leaders(cells)}."
-
-
-def _describe_leaders(cells: Mapping[str, Mapping[str, Cell]]) -> str:
-    """Describe the best methods by removal, or that there are too few examples to tell."""
-    if not any(cell.best for by_method in cells.values() for cell in by_method.values()):
-        return "the examples are too few to say which method is best"
+    name = max(methods, key=lambda m: ends[m][1][0] - ends[m][0][0])
+    figures = {way: by_way[way][name] for _, way in ends[name]}
+    digits = choose_decimals(list(figures.values()))
+    parts = [f"{format_interval(row, digits)} with {way}" for way, row in figures.items()]
+    text = f"{name} moves most: {', '.join(parts)}"
+    if len(methods) == 1:
+        return text
     leaders: dict[tuple[str, ...], list[str]] = {}
-    for way, by_method in cells.items():
-        marked = tuple(m for m, cell in by_method.items() if cell.best)
-        leaders.setdefault(marked, []).append(way)
-    leading = [cell for by_method in cells.values() for cell in by_method.values() if cell.best]
-    beaten = any(cell.beats_random for cell in leading)
-    chance = "" if beaten else "; none of these can be told from random explanations"
+    for way, cells in by_way.items():
+        leaders.setdefault(tuple(m for m in cells if cells[m]["best"]), []).append(way)
+    if not any(leaders):
+        return f"{text}; the examples are too few to say which method is best"
+    best = [c for cells in by_way.values() for c in cells.values() if c["best"]]
+    chance = "; none of these can be told from random explanations"
+    chance = "" if any(cell["beats_random"] for cell in best) else chance
     if len(leaders) == 1:
-        ((best, _),) = leaders.items()
-        return f"{_format_leaders(best)}, whatever the removal{chance}"
-    parts = [f"{_format_leaders(best)} with {' and '.join(ways)}" for best, ways in leaders.items()]
-    return ", ".join(parts) + chance
+        return f"{text}; {_format_leaders(*leaders)}, whatever the removal{chance}"
+    parts = [
+        f"{_format_leaders(names)} with {' and '.join(ways)}" for names, ways in leaders.items()
+    ]
+    return f"{text}; {', '.join(parts)}{chance}"
 
 
 def _format_leaders(best: Sequence[str]) -> str:
@@ -298,11 +291,6 @@ def _format_leaders(best: Sequence[str]) -> str:
     if len(best) > 4:
         return f"{len(best)} methods cannot be told from the best"
     return f"{' and '.join(best)} cannot be told apart as the best"
-
-
-def _get_mean(cell: Cell) -> float:
-    value: Any = cell.value
-    return float(value.mean)
 
 
 StoreRow = Mapping[str, Any]  # row of a table of the store, by column name
@@ -346,16 +334,16 @@ def record_stored_rows(
     measures = {measure.name: measure for measure in notes.measures}
     explained = {row["method"] for row in rows}
     for row in tests:
-        if row["method"] in explained and row["metric"] in measures:
-            notes.record_result(
-                number, row["method"], measures[row["metric"]], _parse_metric_result(row)
-            )
+        measure = measures.get(row["metric"])
+        if row["method"] in explained and measure is not None:
+            notes.record_result(number, row["method"], measure, _parse_metric_result(row))
     if rows and agreement is not None:
         agreement.add(number, _build_stored_trial(rows, setting))
 
 
 def _parse_metric_result(row: StoreRow) -> MetricResult:
-    names, parts, draws = row["part_names"] or (), row["parts"], row["null_parts"]
+    names, parts, flat = row["part_names"] or (), row["parts"], row["null_parts"]
+    size = len(names)
     return MetricResult(
         row["value"],
         row["null"],
@@ -363,12 +351,10 @@ def _parse_metric_result(row: StoreRow) -> MetricResult:
         row["error"],
         tuple(names),
         None if parts is None else tuple(parts),
-        None if draws is None else _split_draws(draws, len(names)),
+        None
+        if flat is None
+        else tuple(tuple(flat[at : at + size]) for at in range(0, len(flat), size)),
     )
-
-
-def _split_draws(flat: Sequence[float | None], size: int) -> tuple[tuple[float | None, ...], ...]:
-    return tuple(tuple(flat[at : at + size]) for at in range(0, len(flat), size))
 
 
 def find_stored_units(words: Sequence[int | None], unit: str) -> tuple[tuple[int, ...], ...]:

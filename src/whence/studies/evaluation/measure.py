@@ -291,10 +291,7 @@ def try_method(
     except (NotCapturable, NoRule) as error:
         return error, 0
     except (NotFinite, BadParameter):
-        return (
-            None,
-            0,
-        )  # an error of this example only, which may be too short to remove anything
+        return None, 0  # an error of this example only, which may be too short to remove anything
     # A tagger returns one explanation per entity.
     explanations = result.flatten() if isinstance(result, Explanations) else [result]
     return None, sum(explanation.passes.backward for explanation in explanations)
@@ -320,38 +317,25 @@ def time_methods(
     seconds: dict[str, float] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings come when the examples are explained
-        forward, calls = _time_second_run(lambda: explainer.predict(value, truncate=True)), 2
+        forward, calls = _time_last(partial(explainer.predict, value, truncate=True), 2), 2
         for request in requests:
-            extra = 0 if request.reads else request.extra_forwards(tokens)
+            extra, runs = (0, 2) if request.reads else (request.extra_forwards(tokens), 1)
             if extra > _MOST_CALLS:
                 seconds[request.name] = forward * (1 + extra)
                 continue
-            explain = _build_explain_call(explainer, request, value)
+            explain = partial(explainer.explain, method=request.name, params=request.params)
             try:
-                seconds[request.name] = (
-                    _time_second_run(explain) if request.reads else _time_run(explain)
-                )
+                seconds[request.name] = _time_last(partial(explain, value, truncate=True), runs)
             except WhenceError:  # the evaluation reports the reason
                 continue
             finally:
-                calls += 2 if request.reads else 1 + extra
+                calls += runs * (1 + extra)
     return MethodTimes(forward, seconds, calls)
 
 
-def _build_explain_call(
-    explainer: Explainer, request: MethodRequest, value: Any
-) -> Callable[[], Any]:
-    return lambda: explainer.explain(
-        value, method=request.name, params=request.params, truncate=True
-    )
-
-
-def _time_second_run(run: Callable[[], Any]) -> float:
-    run()
-    return _time_run(run)
-
-
-def _time_run(run: Callable[[], Any]) -> float:
-    started = time.perf_counter()
-    run()
+def _time_last(run: Callable[[], Any], runs: int) -> float:
+    """Return the seconds of the last of several runs."""
+    for _ in range(runs):
+        started = time.perf_counter()
+        run()
     return time.perf_counter() - started

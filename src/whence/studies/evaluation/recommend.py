@@ -67,11 +67,7 @@ class RecommendationPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain data."""
-        return {
-            **asdict(self),
-            "left_out": dict(self.left_out),
-            "seconds": dict(self.seconds),
-        }
+        return asdict(self)
 
     def __str__(self) -> str:
         methods = "1 method" if len(self.methods) == 1 else f"{len(self.methods)} methods"
@@ -79,18 +75,13 @@ class RecommendationPlan:
             f"{methods} on {len(self.examples)} of {self.given} examples by "
             f"{', '.join(self.metrics)}: at most {self.calls:,} model calls, of a budget of {self.budget:,}."
         )
-        if self.left_out:
-            left_out = ", ".join(
-                f"{name} ({calls:,}{self._format_seconds(name)})"
-                for name, calls in self.left_out.items()
-            )
-            text += f" Left out, for what they would take per example: {left_out}."
-        if self.seconds:
-            text += f" {TIMING_NOTE}"
-        return text
-
-    def _format_seconds(self, name: str) -> str:
-        return f" calls, {self.seconds[name]:.2g} s" if name in self.seconds else ""
+        left_out = [
+            f"{name} ({calls:,}{f' calls, {self.seconds[name]:.2g} s' if name in self.seconds else ''})"
+            for name, calls in self.left_out.items()
+        ]
+        if left_out:
+            text += f" Left out, for what they would take per example: {', '.join(left_out)}."
+        return f"{text} {TIMING_NOTE}" if self.seconds else text
 
 
 def plan_recommendation(
@@ -139,9 +130,8 @@ def plan_recommendation(
     chosen = drawn[:count]
     calls = times.calls + _count_calls(affordable, chosen)
     metrics: tuple[str, ...] = FIXED_METRICS
-    repeat_calls = _count_repeat_calls(affordable, chosen)
-    if repeat_calls is not None and calls + repeat_calls <= budget:
-        metrics, calls = (*FIXED_METRICS, OPTIONAL_METRIC), calls + repeat_calls
+    if (all_calls := calls + _count_repeat_calls(affordable, chosen)) <= budget:
+        metrics, calls = (*FIXED_METRICS, OPTIONAL_METRIC), all_calls
     names = {request.name for request in affordable}
     return RecommendationPlan(
         tuple(request.name for request in requests if request.name in names),
@@ -204,18 +194,12 @@ def _count_calls(requests: Sequence[MethodRequest], chosen: Sequence[tuple[int, 
 
 def _count_repeat_calls(
     requests: Sequence[MethodRequest], chosen: Sequence[tuple[int, int]]
-) -> int | None:
+) -> int:
     """Return the forward passes of repeating explanations as often as `sensitivity` does."""
-    if OPTIONAL_METRIC not in metric_registry.names():
-        return None
     entry = metric_registry.get(OPTIONAL_METRIC)
-    times = int(
-        entry.facts["again"](
-            0, {name: parameter.default for name, parameter in entry.parameters.items()}
-        )
-    )
+    defaults = {name: parameter.default for name, parameter in entry.parameters.items()}
     calls = sum(len(requests) + sum(r.extra_forwards(t) for r in requests) for _, t in chosen)
-    return times * calls
+    return int(entry.facts["again"](0, defaults)) * calls
 
 
 _MAX_NAMED_METHODS = 3  # methods named in a sentence
@@ -293,8 +277,11 @@ def recommend(
         dataset.select(plan.examples, seed),
         list(plan.methods),
         list(plan.metrics),
+        # Parameters of methods that are left out would be refused.
         params={
-            name: value for name, value in (params or {}).items() if _is_used_parameter(name, plan)
+            name: value
+            for name, value in (params or {}).items()
+            if name.partition(".")[0] not in plan.left_out
         },
         seed=seed,
         progress=progress,
@@ -308,11 +295,6 @@ def recommend(
             "evaluation": table.to_dict(),
         }
     )
-
-
-def _is_used_parameter(name: str, plan: RecommendationPlan) -> bool:
-    """Return whether a parameter belongs to a planned method; those of left-out methods are dropped."""
-    return name.partition(".")[0] not in plan.left_out
 
 
 def apply_rule(

@@ -33,6 +33,7 @@ from whence.core.errors import (
     NoHead,
     NotFinite,
 )
+from whence.core.progress import Progress, ProgressCounter
 from whence.core.seed import build_generator
 from whence.data.batches import Batch, collate
 from whence.models.facts import get_facts
@@ -279,13 +280,12 @@ def fit(
     recipe: Recipe,
     *,
     pad_id: int | None,
-    device: torch.device | None = None,
     loss: Loss | None = None,
     select: Select | None = None,
     dev: Sequence[LabelledInput] | None = None,
     keep: Path | None = None,
     about: Mapping[str, Any] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     each: Callable[[Epoch], None] | None = None,
     resumed: Callable[[int], None] | None = None,
 ) -> FitResult:
@@ -308,7 +308,6 @@ def fit(
     if not rows:
         raise BadExamples("There are no examples to train on. Give at least one.")
     objective = loss or build_cross_entropy(rows, labels, recipe)
-    model.to(next(model.parameters()).device if device is None else device)
     about = {
         **(about or {}),
         **describe_settings(rows, recipe, dev),
@@ -319,29 +318,24 @@ def fit(
         if resumed is not None and training.epochs and not training.is_over:
             resumed(training.number)
 
-        def report(done: int) -> None:
-            if progress is not None:  # earlier runs' epochs count as done
-                progress(len(training.epochs) * len(rows) + done, recipe.epochs * len(rows))
-
-        report(0)
+        counter = ProgressCounter(progress, recipe.epochs * len(rows))
+        counter.add(len(training.epochs) * len(rows))  # earlier runs' epochs count as done
         while not training.is_over:
             started = time.perf_counter()
             try:
-                mean = _train_epoch(model, rows, recipe, training, objective, pad_id, report)
+                mean = _train_epoch(model, rows, recipe, training, objective, pad_id, counter)
                 performance = measure_performance(model, dev, pad_id=pad_id) if dev else None
             except NotFinite as error:
                 raise NotFinite(
                     f"The training ran away in epoch {training.number}: {str(error).partition('.')[0]}. Lower the "
                     f"learning rate; it is {recipe.learning_rate:g}."
                 ) from None
-            score = None
-            if select is not None:
-                score = select(model, mean)
-                if not isfinite(score):
-                    raise NotFinite(
-                        f"An epoch was judged {score}, which is no number to choose by. Check `select`."
-                    )
-            elif performance is not None:
+            score = None if select is None else select(model, mean)
+            if score is not None and not isfinite(score):
+                raise NotFinite(
+                    f"An epoch was judged {score}, which is no number to choose by. Check `select`."
+                )
+            if score is None and performance is not None:
                 auc = performance.roc_auc
                 score = performance.accuracy if auc is None else auc
             seconds = time.perf_counter() - started
@@ -369,11 +363,11 @@ def _train_epoch(
     training: TrainingHistory,
     objective: Loss,
     pad_id: int | None,
-    report: Callable[[int], None],
+    counter: ProgressCounter,
 ) -> float:
     """Train on all examples once; return the mean loss per example."""
     device, number = model.device, training.number
-    losses, done = [], 0
+    losses = []
     with seed_torch(device, "dropout", recipe.seed, number):
         lengths = [len(row.item) for row in rows]
         for numbers in build_epoch_batches(lengths, recipe.batch_size, recipe.seed, number):
@@ -384,8 +378,7 @@ def _train_epoch(
             torch.autograd.backward(value)
             training.optimiser.step()
             losses.append(value.detach() * (1 if recipe.summed else len(numbers)))
-            done += len(numbers)
-            report(done)
+            counter.add(len(numbers))
     # Summed at the end: reading each loss would synchronise the GPU.
     mean = float(torch.stack(losses).to("cpu", torch.float64).sum()) / len(rows)
     if not isfinite(mean):
@@ -432,21 +425,17 @@ def _compute_digest(rows: Sequence[LabelledInput]) -> str:
 
 def build_optimiser(model: Any, recipe: Recipe) -> torch.optim.Optimizer:
     """Return Adam or AdamW over all trainable weights; attention may have its own weight decay."""
-    attention: set[int] = set()
     own = getattr(model, "attention", None)  # a model's single attention; Transformers have none
+    apart: set[int] = set()
     if recipe.attention_weight_decay is not None and isinstance(own, torch.nn.Module):
-        attention = {id(weight) for weight in own.parameters()}
+        apart = {id(weight) for weight in own.parameters()}
     weights = [w for w in model.parameters() if w.requires_grad]
-    groups: list[dict[str, Any]] = [
-        {"params": [w for w in weights if id(w) not in attention]},
-        {
-            "params": [w for w in weights if id(w) in attention],
-            "weight_decay": recipe.attention_weight_decay,
-        },
-    ]
+    groups: list[dict[str, Any]] = [{"params": [w for w in weights if id(w) not in apart]}]
+    if attention := [w for w in weights if id(w) in apart]:
+        groups.append({"params": attention, "weight_decay": recipe.attention_weight_decay})
     kind = torch.optim.AdamW if recipe.decoupled else torch.optim.Adam
     return kind(
-        [group for group in groups if group["params"]],
+        groups,
         lr=recipe.learning_rate,
         weight_decay=recipe.weight_decay,
         amsgrad=recipe.amsgrad,

@@ -37,6 +37,10 @@ class Performance:
     n: int
     confusion: tuple[tuple[int, ...], ...]  # true label x predicted label
 
+    def __str__(self) -> str:
+        area = "" if self.roc_auc is None else f", ROC-AUC {self.roc_auc:.3f}"
+        return f"accuracy {self.accuracy:.3f}, F1 {self.f1:.3f}{area}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as a JSON object."""
         return {**asdict(self), "confusion": [list(row) for row in self.confusion]}

@@ -6,12 +6,13 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import numpy as np
 import torch
 
 from whence.core.errors import BadExamples, BadParameter, CannotWrite, suggest_name
+from whence.core.result import RESULT_VERSION, Result
 from whence.core.seed import build_generator
 from whence.core.types import InputText
 from whence.data.dataset import Dataset, read_dataset, resolve_label_indices
@@ -29,7 +30,10 @@ from whence.models.rnn import (
 from whence.studies.training.fit import Epoch, describe_difference, describe_settings, fit
 from whence.studies.training.performance import LabelledInput, Performance, measure_performance
 from whence.studies.training.recipe import RECIPES, Recipe, choose_recipe
-from whence.studies.training.vectors import WordVectors, load_vectors
+from whence.studies.training.vectors import load_vectors
+
+if TYPE_CHECKING:
+    from whence.render.document import Document
 
 _DEV = 0.15  # share of the training examples, if no development set was given
 
@@ -86,8 +90,8 @@ class Lengths:
     most: int | None = None
 
     def __contains__(self, words: int) -> bool:
-        low, high = self.least is None or words > self.least, self.most is None or words < self.most
-        return low and high
+        long = self.least is None or words > self.least
+        return long and (self.most is None or words < self.most)
 
     def __str__(self) -> str:
         bounds = [f"more than {self.least}"] if self.least is not None else []
@@ -207,44 +211,50 @@ _SYNONYMS = {
 _EMBEDDING = 300
 
 
-@dataclass(frozen=True)
-class TrainingResult:
+class TrainingResult(Result):
     """The result of a training; `whence.load(result.folder)` explains with the model."""
 
-    folder: Path
-    loaded: LoadedModel
-    dev: Performance
-    test: Performance | None
-    history: tuple[Mapping[str, Any], ...]  # of each epoch: number, loss, score
-    best_epoch: int
-    sizes: Mapping[str, int]
-    notes: tuple[str, ...]  # sentences on guesses, omitted and set-aside examples
+    kind: ClassVar[str] = "training"
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the model."""
+        return Path(self.data["folder"])
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels in the order of the outputs."""
-        return self.loaded.labels
+        return tuple(self.data["labels"])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as a JSON object."""
-        config = self.loaded.model.config
-        return {
-            "version": 1,
-            "kind": "training",
-            "folder": str(self.folder),
-            "model": {
-                name: getattr(config, name)
-                for name in ("encoder", "attention", "query", "embedding_size", "hidden_size")
-            },
-            "labels": list(self.labels),
-            "sizes": dict(self.sizes),
-            "recipe": {field.name: config.training[field.name] for field in fields(Recipe)},
-            "history": [dict(epoch) for epoch in self.history],
-            "best_epoch": self.best_epoch,
-            "dev": self.dev.to_dict(),
-            "test": self.test and self.test.to_dict(),
-            "notes": list(self.notes),
-        }
+    @property
+    def dev(self) -> Performance:
+        """The performance on the development examples."""
+        return Performance.from_dict(self.data["dev"])
+
+    @property
+    def test(self) -> Performance | None:
+        """The performance on the test examples, if there were any."""
+        return self.data["test"] and Performance.from_dict(self.data["test"])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on guesses, omitted and set-aside examples."""
+        return tuple(self.data["notes"])
+
+    def document(self) -> "Document":
+        """Return the blocks that every surface shows."""
+        from whence.render.document import Document, FactList, Section
+
+        model, sizes = self.data["model"], self.data["sizes"]
+        facts = [
+            ("model", f"{model['encoder']} encoder, {model['attention']} attention"),
+            ("labels", ", ".join(self.labels)),
+            ("trained on", f"{sizes['train']} examples, {sizes['vocabulary']} words"),
+            ("best epoch", f"{self.data['best_epoch']} of {len(self.data['history'])}"),
+            ("dev", f"{self.dev} (n = {self.dev.n})"),
+            ("test", "" if self.test is None else f"{self.test} (n = {self.test.n})"),
+        ]
+        return Document("whence: a trained model", [Section("", [FactList(facts)])])
 
 
 def train_attention(
@@ -316,11 +326,16 @@ def train_attention(
     tokenizer = build_word_tokenizer(texts, min_df=least, lowercase=lowercase)
     words = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)  # by their ids
     start = None if vectors is None else load_vectors(words, vectors, seed)
+    size = _EMBEDDING if start is None else start.size
+    if start is not None and embedding_size not in (None, size):
+        raise BadParameter(
+            f"The vectors of {start.name} have {size} numbers, not embedding_size={embedding_size}. Leave that out."
+        )
     parts: dict[str, Any] = {
         "encoder": encoder,
         "attention": attention,
         "query": corpus.query,
-        "embedding_size": _resolve_embedding_size(embedding_size, start),
+        "embedding_size": size if embedding_size is None else embedding_size,
         "hidden_size": hidden_size,
         "answers_in_passage": answers_in_passage,
     }
@@ -395,22 +410,32 @@ def _train_or_resume(
     else:
         loaded = load_model(folder, device=loaded.device)
     shutil.rmtree(folder / TRAINING, ignore_errors=True)
-    test_rows = None if corpus.test is None else corpus.test.rows(loaded.tokenizer)
+    model = loaded.model
+    test = corpus.test and measure_performance(
+        model, corpus.test.rows(loaded.tokenizer), pad_id=loaded.pad_id
+    )
+    names = ("encoder", "attention", "query", "embedding_size", "hidden_size")
     return TrainingResult(
-        folder,
-        loaded,
-        Performance.from_dict(record["dev"]),
-        measure_performance(loaded.model, test_rows, pad_id=loaded.pad_id) if test_rows else None,
-        tuple(record["history"]),
-        record["best_epoch"],
         {
-            "train": len(corpus.train),
-            "dev": len(corpus.dev),
-            "test": len(corpus.test or ()),
-            "vocabulary": loaded.model.config.vocab_size,
-            "weights": sum(weight.numel() for weight in loaded.model.parameters()),
-        },
-        notes,
+            "version": RESULT_VERSION,
+            "kind": "training",
+            "folder": str(folder),
+            "model": {name: getattr(model.config, name) for name in names},
+            "labels": list(loaded.labels),
+            "sizes": {
+                "train": len(corpus.train),
+                "dev": len(corpus.dev),
+                "test": len(corpus.test or ()),
+                "vocabulary": model.config.vocab_size,
+                "weights": sum(weight.numel() for weight in model.parameters()),
+            },
+            "recipe": {field.name: record[field.name] for field in fields(Recipe)},
+            "history": list(record["history"]),
+            "best_epoch": record["best_epoch"],
+            "dev": record["dev"],
+            "test": test and test.to_dict(),
+            "notes": list(notes),
+        }
     )
 
 
@@ -440,16 +465,6 @@ def _resolve_recipe(
         request = RECIPES[request]
     recipe = request or choose_recipe(query=corpus.query, labels=len(corpus.labels))
     return replace(recipe, seed=seed, **{k: v for k, v in overrides.items() if v is not None})
-
-
-def _resolve_embedding_size(requested: int | None, start: WordVectors | None) -> int:
-    if start is None:
-        return _EMBEDDING if requested is None else requested
-    if requested not in (None, start.size):
-        raise BadParameter(
-            f"The vectors of {start.name} have {start.size} numbers, not embedding_size={requested}. Leave that out."
-        )
-    return start.size
 
 
 def _list_answer_ids(labels: tuple[str, ...], tokenizer: Any) -> list[int]:
