@@ -320,7 +320,10 @@ class _Contraction:
                 for heads in _iterate_slices(layer.heads, size.heads):
                     place = TilePosition(inputs, heads, rows, keys)
                     tile = self._compute_weights(place, mask)
-                    self._multiply_factors(tile, place)
+                    if self._factors:
+                        self._multiply_factors(tile, place)
+                    if self._positive:
+                        tile.relu_()
                     mask.zero(tile, heads)
                     yield place, tile
 
@@ -344,8 +347,6 @@ class _Contraction:
             values = self._select_keys(self.layer.v, place)
             torch.bmm(part.flatten(0, 1), values.mT, out=product.flatten(0, 1))
             tile.mul_(product)
-        if self._positive:
-            tile.relu_()
 
     def _compute_weights(self, place: TilePosition, mask: TileMask) -> Tensor:
         """Return the attention weights of a tile, (inputs, heads, rows, keys); the next call overwrites them."""
