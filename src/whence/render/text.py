@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from whence.render import document as doc
-from whence.render.charts import expand_plot
+from whence.render.charts import expand_plot, sketch_plot
 from whence.render.colour import (
     format_target,
-    select_strongest_patches,
 )
 
 _TEXT_WIDTH = 100  # columns of tables and plots
@@ -130,6 +129,8 @@ def _format_block(block: doc.Block) -> Iterator[str]:
                 yield from align_columns([heads, *rows])
         case doc.TintedText():
             yield from [f"  {to_line(block.plain)}"] if block.plain else []
+        case doc.Plot(plot):
+            yield from map(sanitise_text, sketch_plot(plot, _TEXT_WIDTH))
         case doc.Code(text):
             yield from (f"    {sanitise_text(line)}" for line in text.splitlines())
 
@@ -225,12 +226,9 @@ def select_top_features(
     payload: Mapping[str, Any], explanation: Mapping[str, Any], top: int | None
 ) -> list[tuple[str, float]]:
     """Return the `top` words or patches with the largest absolute scores, or all, with their scores."""
-    scores = explanation["word_scores"]
-    if payload.get("picture"):
-        patches = select_strongest_patches(explanation["scores"], payload["picture"]["grid"], top)
-        return [(str(patch), patch.score) for patch in patches]
-    order = sorted(range(len(scores)), key=lambda i: -abs(scores[i]))
-    return [(sanitise_text(payload["words"][i]["text"]), scores[i]) for i in order[:top]]
+    names = (word["text"] for word in payload["words"])
+    pairs = zip(names, explanation["word_scores"], strict=True)
+    return sorted(pairs, key=lambda pair: -abs(pair[1]))[:top]
 
 
 def format_input_warnings(payload: Mapping[str, Any]) -> str:
