@@ -44,7 +44,7 @@ BUDGETS = {
     "render": (2_450, 1_800),
     "runs": (8_800, 3_450),
     "stats": (870, 700),
-    "studies/audit": (4_900, 3_350),
+    "studies/audit": (4_550, 3_350),
     "studies/compare": (2_240, 1_500),
     "studies/evaluation": (2_560, 1_650),
     "studies/training": (1_330, 850),
