@@ -443,7 +443,7 @@ def describe_failure(data: Mapping[str, Any]) -> str | None:
     """Return why nothing at all was tested; None if there is any result."""
     if any(row["n"] for what in ("cells", "agreement") for row in data[what]):
         return None
-    reasons = sorted(_list_failures(data), key=lambda reason: -reason[0])
+    reasons = sorted(list_reasons(data), key=lambda reason: -reason[0])
     texts = [text for _, text in reasons[:_MAX_REASONS]]
     if more := len(reasons) - len(texts):
         texts.append(f"{more} more reason{'' if more == 1 else 's'}")
@@ -451,26 +451,42 @@ def describe_failure(data: Mapping[str, Any]) -> str | None:
     return f"Nothing was tested: {why or 'agreement is that of two methods, and there is one'}."
 
 
-def _list_failures(data: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """Yield the counts and descriptions of refused examples, failed methods and failed metrics."""
-    total = data["examples"]["given"]
-    for row in data["examples"]["why_not"]:
-        yield row["count"], f"no method could take {row['count']} of {total}: {row['why']}"
-    methods: dict[tuple[str, int], list[str]] = {}
+def list_reasons(data: Mapping[str, Any]) -> list[tuple[int, str]]:
+    """Return the reasons why examples, methods and metrics have no result, with the number of examples of each."""
+    refused = data["examples"]["why_not"]
+    reasons = [
+        (row["count"], f"{_name_examples(row)} could not be taken by any method: {row['why']}")
+        for row in refused
+    ]
     for entry in data["methods"]:
         for row in entry["why_not"]:
-            methods.setdefault((row["why"], row["count"]), []).append(entry["method"])
-    for (why, count), names in methods.items():
-        yield count, f"{', '.join(names)} failed for {count} of {total}: {why}"
-    metrics: dict[tuple[str, int], list[str]] = {}
-    tested = [(cell["metric"], cell["why_not"]) for cell in data["cells"]]
-    tested += [(row["measure"], row.get("why_not", ())) for row in data["agreement"]]
-    for metric, why_not in tested:
-        for row in why_not:
-            metrics.setdefault((row["why"], row["count"]), []).append(metric)
-    for (why, count), names in metrics.items():
-        tests = ", ".join(dict.fromkeys(names))
-        yield count, f"{tests} could not be measured on {count} of {total}: {why}"
+            whole = row["count"] == data["examples"]["given"]
+            what = "every example" if whole else _name_examples(row)
+            reasons.append((row["count"], f"{entry['method']} failed for {what}: {row['why']}"))
+    everyone = tuple(entry["method"] for entry in data["methods"] if entry["explained"])
+    methods: dict[tuple[str, int, str], list[str]] = {}
+    for cell in data["cells"]:
+        for row in cell["why_not"]:
+            key = (cell["metric"], row["count"], row["why"])
+            methods.setdefault(key, []).append(cell["method"])
+    for pair in data["agreement"]:
+        for row in pair.get("why_not", ()):
+            methods[pair["measure"], row["count"], row["why"]] = [*everyone]
+    metrics: dict[tuple[int, str, tuple[str, ...]], list[str]] = {}
+    for (metric, count, why), names in methods.items():
+        metrics.setdefault((count, why, tuple(names)), []).append(metric)
+    for (count, why, who), tests in metrics.items():
+        whom = "" if who == everyone else f" of {', '.join(who)}"
+        some = "1 example" if count == 1 else f"{count} examples"
+        reasons.append((count, f"{', '.join(tests)}{whom} could not be tested on {some}: {why}"))
+    return reasons
+
+
+def _name_examples(row: Mapping[str, Any]) -> str:
+    count = row["count"]
+    named = ", ".join(str(number) for number in row["examples"])
+    more = ", ..." if count > len(row["examples"]) else ""
+    return f"{count} example{'' if count == 1 else 's'} (number {named}{more})"
 
 
 def _format_csv(data: Mapping[str, Any], what: str) -> str:
