@@ -34,7 +34,11 @@ BAD_REQUESTS = [
     (["--special", "drop"], 22, "--special must be keep or free. Got 'drop'"),
     (["--site", "middle"], 22, "There is no site 'middle'. Allowed: last"),
     (["--param", "permutations"], 22, "--param takes NAME=VALUE"),
-    ([*QUICK, "--param", "steps=3"], 22, "has a parameter 'steps'"),
+    (
+        [*QUICK, "--param", "steps=3"],
+        22,
+        "permutation has no parameter 'steps'; it has permutations",
+    ),
     (
         [*QUICK, "--param", "permutations=none"],
         22,

@@ -374,3 +374,38 @@ def test_memory_error_outside_of_a_method_exits_38(capsys):
         hungry()
     assert left.value.code == 38
     assert "not enough memory" in capsys.readouterr().err
+
+
+# Options that mean another thing there, or are declared by a plan's own table.
+OWN_OPTIONS = {"run": "all", "doctor": {"model", "text"}, "app": {"model", "data"}}
+OWN_OPTIONS |= {"compare": {"method"}, "report": {"markdown", "latex"}, "train-attention": {"seed"}}
+OWN_OPTIONS |= {"audit": {"data", "param"}}
+
+
+def test_commands_share_the_declaration_of_the_options_that_they_share():
+    """The same option has the same spellings, help and place in the help of every command that has it."""
+    import typer.main
+
+    from whence.cli.main import app
+
+    shared = {
+        "model",
+        "device",
+        "dtype",
+        "revision",
+        "checkpoint",
+        "data",
+        "label",
+        "method",
+        "param",
+    }
+    shared |= {"as_json", "html", "markdown", "latex", "seed", "remove", "unit", "mlm"}
+    first = {}
+    for name, command in typer.main.get_command(app).commands.items():
+        own = OWN_OPTIONS.get(name, set())
+        for option in command.params:
+            if own != "all" and option.name in shared - own and option.param_type_name == "option":
+                panel = getattr(option, "rich_help_panel", None)
+                facts = (option.opts, option.metavar, option.help, panel, option.required)
+                assert first.setdefault(option.name, (name, facts))[1] == facts, (name, first)
+    assert shared <= set(first)

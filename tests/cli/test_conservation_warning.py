@@ -10,7 +10,7 @@ import whence
 from tests.web.serving import ask
 from whence.app.server import create_app
 from whence.app.settings import Settings
-from whence.render.colour import describe_conservation_failure
+from whence.explain.word_scores import describe_conservation_failure
 
 TEXT = "the plot is thin, but the actors are wonderful"
 NONE = "full_lrp: this is no explanation of the logit"

@@ -8,7 +8,7 @@ import transformers as hf
 
 import whence
 from tests.unit.small_tokenizers import wordpiece
-from whence.render.colour import merge_payloads
+from whence.explain.word_scores import merge_payloads
 
 FALLS = ["leave_one_out", "occlusion", "lime", "kernel_shap"]
 TEXT = "a dull film"

@@ -9,7 +9,6 @@ import torch
 
 from tests.audit_subjects import TEXTS, attentive, reviews, subject_of
 from whence.studies.audit.adversary import (
-    Adam,
     AdversarialResult,
     SearchOptions,
     find_adversaries,
@@ -89,32 +88,6 @@ def test_optimise_attention_of_one_candidate_equals_the_written_out_loop():
     torch.testing.assert_close(
         found, optimise_with_torch_adam(replayed, noise, search), rtol=0, atol=1e-9
     )
-
-
-def test_adam_steps_equal_those_of_torch_with_amsgrad():
-    draw = torch.Generator().manual_seed(0)
-    ours = torch.randn(5, 7, generator=draw, dtype=torch.float64)
-    theirs = ours.clone().requires_grad_()
-    adam = Adam(ours, 0.01)
-    optimiser = torch.optim.Adam([theirs], lr=0.01, amsgrad=True)
-    for step in range(50):
-        # Large slopes first and small ones later: what has been large is remembered.
-        slope = torch.randn(5, 7, generator=draw, dtype=torch.float64) / (1 + step)
-        slope[0] = 0  # what has no slope does not move
-        adam.step(slope)
-        theirs.grad = slope
-        optimiser.step()
-    torch.testing.assert_close(ours, theirs.detach(), rtol=0, atol=1e-14)
-
-
-def test_adam_first_step_moves_by_the_rate_against_the_sign_of_the_slope():
-    # The first step goes by the rate against the slope's sign, whatever its size: m / (1 - 0.9) = g, and the root of
-    # v / (1 - 0.999) is |g|.
-    values = torch.tensor([1.0, 1.0, 1.0], dtype=torch.float64)
-    Adam(values, 0.01).step(torch.tensor([4.0, -0.5, 0.0], dtype=torch.float64))
-    # The root has 1e-8 added, which is 2e-8 of the smaller slope.
-    wanted = torch.tensor([0.99, 1.01, 1.0], dtype=torch.float64)
-    torch.testing.assert_close(values, wanted, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("model", [attentive, reviews])

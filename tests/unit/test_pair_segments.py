@@ -8,10 +8,10 @@ import whence
 from tests.task_models import NLI, explainer
 from whence.core.errors import BadParameter
 from whence.explain.report import build_document
+from whence.explain.word_scores import sum_by_segment
 from whence.flow.graph import trace_flow
 from whence.flow.heads import compute_cross_text_flow
 from whence.flow.weights import compute_attention_weights
-from whence.render.colour import sum_by_segment
 
 PAIR = ("a gripping film", "the plot is thin")
 

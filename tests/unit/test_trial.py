@@ -10,7 +10,7 @@ import whence
 from tests import zoo
 from tests.repeat_trials import PREDICTED, build_trial
 from whence.core.types import InputText
-from whence.data.batches import BatchRules
+from whence.data.batches import BatchRules, Variants
 from whence.data.tokens import EncodedInput
 from whence.explain.repeat import BatchRepeater
 from whence.metrics._requests import OtherClass, Randomised
@@ -69,10 +69,10 @@ def test_prediction_cache_distinguishes_equal_ids_in_other_segments():
         }
         return EncodedInput(features, (), (), InputText(None))
 
-    one, other = answers([item((0, 0, 0, 0)), item((0, 0, 1, 1))])
+    (one, other), _ = answers.answer(Variants.of([item((0, 0, 0, 0)), item((0, 0, 1, 1))]), [0, 1])
     assert answers.forwards == 2
     assert not torch.equal(one, other)
-    answers([item((0, 0, 1, 1))])
+    answers.answer(Variants.of([item((0, 0, 1, 1))]), [0])
     assert answers.forwards == 2
 
 

@@ -259,7 +259,7 @@ def test_every_kind_of_result_has_a_summary_and_a_page_without_scripts(
     fresh_app, data_file, explainer
 ):
     from whence.explain.explainer import load
-    from whence.render.colour import wrap_payloads
+    from whence.explain.word_scores import wrap_payloads
     from whence.studies.compare.compare import compare
     from whence.studies.evaluation.evaluate import evaluate
     from whence.studies.evaluation.recommend import recommend

@@ -34,7 +34,7 @@ from whence.explain.explanation import Explanation
 from whence.explain.explanations import Explanations
 from whence.explain.inside import Inside
 from whence.explain.report import build_document
-from whence.render.colour import merge_payloads
+from whence.explain.word_scores import merge_payloads
 from whence.studies.compare.report import build_input_document
 
 if TYPE_CHECKING:

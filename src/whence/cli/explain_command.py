@@ -8,7 +8,7 @@ from whence.cli.options import INPUT, OUTPUT, option
 from whence.cli.progress_bar import pause_garbage_collection, show_progress
 from whence.core.errors import BadParameter
 from whence.core.files import check_writable, write_bytes, write_text
-from whence.render.colour import merge_payloads, wrap_payloads
+from whence.explain.word_scores import merge_payloads, wrap_payloads
 
 
 def explain(
@@ -82,7 +82,7 @@ def explain(
         merge_payloads([explanation.to_display_dict() for explanation in group]) for group in groups
     ]
     if out is not None:
-        from whence.render.image_maps import render_image_sheet_png
+        from whence.render.images import render_image_sheet_png
 
         write_bytes(out, render_image_sheet_png(payloads))
     kind = "targets" if len(choices) > 1 else None if results[0].of_one else "entities"

@@ -46,10 +46,8 @@ def with_exit_status(command: Callable[..., None]) -> Callable[..., None]:
         except WhenceError as error:
             _exit_with_error(error)
         except KeyboardInterrupt as interrupt:
-            status = 143 if isinstance(interrupt, Terminated) else 130
-            _exit_with_message(
-                str(interrupt) or "interrupted; nothing was left half-written.", status
-            )
+            message = str(interrupt) or "interrupted; nothing was left half-written."
+            _exit_with_message(message, 143 if isinstance(interrupt, Terminated) else 130)
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -63,9 +61,8 @@ def with_exit_status(command: Callable[..., None]) -> Callable[..., None]:
                 )
             )
         except BaseException as error:  # any other error is one line for the user
-            if isinstance(error, SystemExit) or not is_failure(error):
-                raise
-            if os.environ.get("WHENCE_DEBUG"):
+            expected = isinstance(error, SystemExit) or not is_failure(error)
+            if expected or os.environ.get("WHENCE_DEBUG"):
                 raise
             line = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             _exit_with_message(
@@ -81,11 +78,8 @@ def with_exit_status(command: Callable[..., None]) -> Callable[..., None]:
 def exit_cannot_write(error: OSError) -> NoReturn:
     """Exit with CannotWrite: standard output is full or closed."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    todo = (
-        "Send it to a file, or to /dev/null."
-        if is_closed_stream_error(error)
-        else "Make room for it."
-    )
+    is_closed = error.errno == errno.EBADF and error.strerror == _CLOSED_MESSAGE
+    todo = "Send it to a file, or to /dev/null." if is_closed else "Make room for it."
     _exit_with_error(CannotWrite(f"Cannot write the answer: {error.strerror or error}. {todo}"))
 
 
@@ -153,23 +147,12 @@ def open_closed_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(
-                os.devnull, os.O_RDONLY if number == 0 else os.O_WRONLY
-            )  # gets the lowest free descriptor
+            # gets the lowest free descriptor
+            os.open(os.devnull, os.O_RDONLY if number == 0 else os.O_WRONLY)
     if sys.stdout is None:
         sys.stdout = _ClosedStream()
     if sys.stderr is None:  # else errors would be printed on standard output
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (for good)
-
-
-def is_closed_stream_error(error: OSError) -> bool:
-    """Return whether an error comes from a closed standard output."""
-    return error.errno == errno.EBADF and error.strerror == _CLOSED_MESSAGE
-
-
-def is_broken_pipe_exit(leave: SystemExit) -> bool:
-    """Return whether a SystemExit is due to a broken pipe, which click and rich turn into one."""
-    return isinstance(leave.__context__, BrokenPipeError)
 
 
 def exit_broken_pipe() -> NoReturn:

@@ -24,7 +24,6 @@ from whence.cli import (
 from whence.cli.failures import (
     exit_broken_pipe,
     exit_cannot_write,
-    is_broken_pipe_exit,
     open_closed_streams,
     with_exit_status,
 )
@@ -155,6 +154,6 @@ def run() -> None:
     except OSError as error:
         exit_cannot_write(error)
     except SystemExit as leave:
-        if is_broken_pipe_exit(leave):
+        if isinstance(leave.__context__, BrokenPipeError):  # click and rich turn it into an exit
             exit_broken_pipe()
         raise

@@ -122,27 +122,20 @@ def resolve_removal(
         return "mean"
     if how is None:
         return next(name for name in prefer if name == "delete" or name in fillers)
-    if how == "draw" and how not in fillers:
-        raise BadParameter(
-            "remove='draw' needs a masked language model with the vocabulary of this one: whence.load(..., mlm=...), "
-            f"--mlm. Possible without: {', '.join(list_removals(fillers))}."
+    possible = list_removals(fillers)
+    if how in fillers or how in possible:
+        return how
+    reason = f"needs a {how} token, and this model's tokenizer has none. Possible here"
+    if how == "draw":
+        reason = (
+            "needs a masked language model with the vocabulary of this one: whence.load(..., mlm=...), --mlm. "
+            "Possible without"
         )
-    if how in IMAGE_FILLS and how not in fillers:
-        raise BadParameter(
-            f"remove={how!r} is for pictures, and this model takes text. "
-            f"Possible here: {', '.join(list_removals(fillers))}."
-        )
-    if how not in fillers and (how != "delete" or how not in list_removals(fillers)):
-        if any(fill in fillers for fill in IMAGE_FILLS):
-            raise BadParameter(
-                f"remove={how!r} is for texts, and this model takes pictures. "
-                f"Possible here: {', '.join(list_removals(fillers))}."
-            )
-        raise BadParameter(
-            f"remove={how!r} needs a {how} token, and this model's tokenizer has none. "
-            f"Possible here: {', '.join(list_removals(fillers))}."
-        )
-    return how
+    elif how in IMAGE_FILLS:
+        reason = "is for pictures, and this model takes text. Possible here"
+    elif possible[0] in IMAGE_FILLS:
+        reason = "is for texts, and this model takes pictures. Possible here"
+    raise BadParameter(f"remove={how!r} {reason}: {', '.join(possible)}.")
 
 
 def delete_tokens(

@@ -20,17 +20,17 @@ from whence.data.readout import Readout, dump_readout, parse_readout
 from whence.data.removal import Removal
 from whence.data.tokens import EncodedInput
 from whence.data.words import Granularity, check_granularity, parse_passage_marks, split_pieces
-from whence.methods import resolve_score_unit
-from whence.render.colour import (
+from whence.explain.word_scores import (
     PAYLOAD_VERSION,
     ColourScale,
     SegmentScore,
     WordAggregation,
     compute_colour_scale,
-    compute_heatmap,
     sum_by_segment,
 )
-from whence.render.image_maps import Pixels, decode_png_base64, encode_png_base64
+from whence.methods import resolve_score_unit
+from whence.render.colour import compute_heatmap
+from whence.render.images import Pixels, decode_png_base64, encode_png_base64
 from whence.trust.card import Trust
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from whence.core.errors import BadParameter, CannotRead, UnknownMethod
 from whence.core.files import write_if_path, write_text
 from whence.core.result import Result
 from whence.explain.explanation import Explanation
-from whence.render.colour import PAYLOAD_VERSION, merge_payloads
+from whence.explain.word_scores import PAYLOAD_VERSION, merge_payloads
 from whence.render.text import escape_formula
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from whence.data.readout import REST_LABEL
 from whence.explain.explanation import Explanation
 from whence.explain.inside import PATCHES_NOTE, Inside, Statistic
 from whence.explain.report import PAGE_TITLE, build_document
+from whence.explain.word_scores import merge_payloads
 from whence.flow.graph import EdgeQuery
 from whence.flow.weights import EDGE_WEIGHT_NAMES, EdgeWeightName
-from whence.render.colour import merge_payloads
 from whence.stats.rank import kendall, top_k_overlap
 
 STATISTICS: tuple[Statistic, ...] = ("entropy", "special", "gradient")

@@ -28,10 +28,10 @@ from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.explanation import ExplainedImage, Explanation
 from whence.explain.inputs import InputFailureCallback
 from whence.explain.request import MethodRequest
+from whence.explain.word_scores import NOT_CONSERVED_CODE, describe_conservation_failure
 from whence.models.facts import get_facts
 from whence.models.fingerprint import compute_fingerprint
 from whence.models.model import LoadedModel
-from whence.render.colour import NOT_CONSERVED_CODE, describe_conservation_failure
 from whence.tracing.ask import ModelQuery, PredictionCache
 from whence.tracing.out_of_memory import RetryHalved
 from whence.tracing.target import TargetSpec, build_predictions, is_value_output

@@ -232,7 +232,7 @@ class BatchRepeater:
     ) -> Iterator[tuple[Batch, TargetSpec]]:
         """Apply the change while the block lasts; yield the batch and the target."""
         model, items = self._loaded.model, [one.item for one in inputs]
-        spec = build_target_spec([one.target for one in inputs])
+        spec = TargetSpec.from_targets([one.target for one in inputs])
         if isinstance(change, Noise | Randomised) and is_offloaded(model):
             raise _ChangeImpossible(
                 "The weights are offloaded, and cannot be changed to see what follows."
@@ -258,7 +258,7 @@ class BatchRepeater:
                 beside = self._neighbours(items[0])
                 yield (
                     self._batch([*items, *beside]),
-                    build_target_spec([inputs[0].target] * (1 + len(beside))),
+                    TargetSpec.from_targets([inputs[0].target] * (1 + len(beside))),
                 )
             case OtherClass():
                 outputs = 1 if self._loaded.task == "regression" else inputs[0].logits.shape[1]
@@ -318,9 +318,3 @@ def _replace_word_scores(scores: Numbers, one: InputRepeater, measured: Numbers 
         numbers = {place: i for i, word in enumerate(one.item.words) for place in word.tokens}
         values = [float(measured[numbers[places[0]]]) for places in one.words]
     return replace_unit_scores(scores, one.words, values)
-
-
-def build_target_spec(targets: Sequence[Target]) -> TargetSpec:
-    """Return one target for a batch, with a class for each input."""
-    others = tuple(target.against.index for target in targets if target.against is not None)
-    return TargetSpec(tuple(target.index for target in targets), others or None, targets[0].of)

@@ -6,20 +6,22 @@ the size of all scores; `by length` is the part that an explanation which knows 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from whence.render.blocks import (
-    build_explanation_blocks,
-    build_pictures,
-    build_probability_table,
-    build_provenance,
-)
-from whence.render.colour import (
-    IMAGE_SCALE_NOTE,
-    TEXT_SCALE_NOTE,
+from whence.explain.word_scores import (
     ColourScale,
+    SegmentScore,
+    WordAggregation,
     compute_colour_scale,
+    sum_by_segment,
 )
+from whence.render.blocks import (
+    build_pictures,
+    build_provenance,
+    build_score_details,
+    build_tinted_input,
+    build_top_table,
+)
+from whence.render.colour import IMAGE_SCALE_NOTE, TEXT_SCALE_NOTE, format_target
 from whence.render.document import (
     Block,
     Cell,
@@ -34,7 +36,7 @@ from whence.render.document import (
     TintedText,
     Tone,
 )
-from whence.render.image_maps import describe_group_prediction, group_by_image
+from whence.render.images import describe_group_prediction, group_by_image
 from whence.render.text import (
     describe_prediction,
     format_input_warnings,
@@ -60,7 +62,7 @@ def build_document(
     payloads: Sequence[JsonObject], top: int = 10, title: str = PAGE_TITLE, *, listed: bool = False
 ) -> Document:
     """Return the document of the explanations of one input or several; `listed` lists the predictions first."""
-    groups = group_by_image([dict(payload) for payload in payloads])
+    groups = group_by_image(payloads)
     notes = [IMAGE_SCALE_NOTE if own[0].get("picture") else TEXT_SCALE_NOTE for own in groups]
     sections = [_build_section(own, top) for own in groups]
     if listed:
@@ -71,19 +73,110 @@ def build_document(
     return Document(title, sections, " ".join(dict.fromkeys(notes)))
 
 
-def _build_section(own: list[dict[str, Any]], top: int) -> Section:
+def _build_section(own: Sequence[JsonObject], top: int) -> Section:
     """Return the section of one input; several payloads are several classes of one picture."""
     first = own[0]
     blocks: list[Block] = [
         Paragraph(format_input_warnings(first), "warning"),
-        build_probability_table(first["prediction"]),
+        _build_probability_table(first["prediction"]),
         *build_pictures(own),
     ]
     for payload in own:
         for explanation in payload["explanations"]:
-            blocks += build_explanation_blocks(payload, explanation, top)
+            blocks += _build_explanation_blocks(payload, explanation, top)
     title = f"{first['model']['name']}: {describe_group_prediction(own)}"
     return Section(title, [*blocks, build_provenance(first)])
+
+
+def _build_explanation_blocks(
+    payload: JsonObject, explanation: JsonObject, top: int
+) -> list[Block]:
+    """Return one explanation: the text tinted, the strongest words or patches, notes, and all scores folded away."""
+    target = format_target(payload["target"])
+    return [
+        Heading(f"{explanation['method']} for {target}{format_unit(explanation)}"),
+        *build_tinted_input(payload, explanation),
+        build_top_table(payload, explanation, top),
+        *(Paragraph(note, "dim") for note in _list_explanation_notes(payload, explanation)),
+        build_score_details(payload, explanation),
+    ]
+
+
+def _build_probability_table(prediction: JsonObject) -> Details:
+    """Return the eight most probable labels with bars, which a page shows."""
+    shares = sorted(prediction["probabilities"].items(), key=lambda pair: -pair[1])[:8]
+    rows = [
+        (label, Cell(f"{share:.1%}", align="right"), Cell("", bar=share)) for label, share in shares
+    ]
+    return Details("", [Table((), rows)])
+
+
+def _format_axioms(explanation: JsonObject) -> str:
+    """Return an explanation's axiom residuals; those of layers ("conservation.layer0") together."""
+    alone, layered = [], dict[str, list[str]]()
+    for name, residual in explanation["axioms"].items():
+        axiom, _, layer = name.replace("_", " ").partition(".")
+        if layer:
+            layered.setdefault(axiom, []).append(f"{residual:.1e}")
+        else:
+            alone.append(f"{axiom}: off by {residual:.1e}")
+    layers = [f"{axiom} by layer: off by {', '.join(off)}" for axiom, off in layered.items()]
+    return "; ".join([*alone, *layers])
+
+
+def _format_segments(payload: JsonObject, explanation: JsonObject) -> str:
+    """Return the shares of the two texts of a pair in an explanation; empty for a single text.
+
+    Methods whose word scores are no sums have no total.
+    """
+    adds_up = explanation.get("words_by", "sum") == "sum"
+    segments = _sum_segments(payload, explanation)
+    tokens = sum(segment.tokens for segment in segments)
+    parts = []
+    for name, segment in zip(("first", "second"), segments, strict=False):
+        size = "no score" if segment.share is None else f"{segment.share:.0%} of all scores by size"
+        chance = f"{segment.tokens / tokens:.0%} of the tokens"
+        total = f" {segment.total:+.3g}," if adds_up else ""
+        parts.append(f"{name} text{total} {size} ({chance})")
+    return "; ".join(parts)
+
+
+def _list_explanation_notes(payload: JsonObject, explanation: JsonObject) -> list[str]:
+    """Return the notes below an explanation: contrast, word scores, segments and axiom residuals."""
+    contrast = payload["provenance"].get(
+        "contrast", ""
+    )  # how a contrast of long answers was formed
+    notes = (
+        contrast,
+        _format_word_note(payload, explanation),
+        _format_segments(payload, explanation),
+        _format_axioms(explanation),
+    )
+    return [note for note in notes if note]
+
+
+def _sum_segments(payload: JsonObject, explanation: JsonObject) -> list[SegmentScore]:
+    """Sum the scores of an explanation by text of a pair; return an empty list for a single text."""
+    tokens = payload["tokens"]
+    segments = sum_by_segment(
+        [token["segment"] for token in tokens],
+        [token["special"] for token in tokens],
+        explanation["scores"],
+    )
+    return segments if len(segments) > 1 else []
+
+
+_WORD_NOTES: dict[WordAggregation, str] = {
+    "sum": "",
+    "mean": "the score of a word in several pieces is the mean of theirs, not what happens without the word",
+    "measured": "the score of a word in several pieces was measured without the whole word; it is not their sum",
+}
+
+
+def _format_word_note(payload: JsonObject, explanation: JsonObject) -> str:
+    """Return a note on how word scores are computed, if some word has several tokens."""
+    by: WordAggregation = explanation.get("words_by", "sum")
+    return _WORD_NOTES[by] if any(len(word["tokens"]) > 1 for word in payload["words"]) else ""
 
 
 def build_generation_document(payload: JsonObject) -> Document:

@@ -12,9 +12,9 @@ from whence.core.errors import BadParameter, UnknownMethod
 from whence.core.registry import Entry, resolve_entries
 from whence.core.types import OutputScale
 from whence.data.removal import count_passes_per_removal
+from whence.explain.word_scores import WordAggregation
 from whence.methods import is_trace_method, method
 from whence.models.model import LoadedModel
-from whence.render.colour import WordAggregation
 from whence.tracing.trace import GRADIENTS
 
 # The default methods for texts, of bidirectional and of causal models. Under a

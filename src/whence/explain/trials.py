@@ -40,7 +40,6 @@ from whence.explain.pipeline import build_prediction_cache, explain_batches
 from whence.explain.repeat import (
     BatchRepeater,
     InputRepeater,
-    build_target_spec,
     replace_unit_scores,
 )
 from whence.explain.request import MethodRequest, resolve_methods
@@ -52,11 +51,11 @@ from whence.explain.tasks import (
 )
 from whence.explain.tasks.causal_lm import CONTRAST_NOTE, with_decoder_start
 from whence.explain.tasks.masked_lm import mark_masks_special
+from whence.explain.word_scores import merge_payloads
 from whence.metrics._requests import RemovalPredictions, run_together
 from whence.metrics._trial import Trial, TrialStep
 from whence.models.fingerprint import compute_fingerprint
 from whence.models.model import LoadedModel
-from whence.render.colour import merge_payloads
 from whence.tracing.ask import ModelQuery, PredictionCache, count_forwards
 from whence.tracing.target import ResolvedTargets, TargetSpec, compute_probabilities
 from whence.trust.card import Trust, assess
@@ -185,21 +184,9 @@ def put_on_trial(
         [first.prediction.logits for first in firsts], dtype=torch.float64, device=loaded.device
     )
     targets = [first.original_target for first in firsts]
-    spec = build_target_spec(targets)
-    ask = ModelQuery(
-        loaded.model,
-        collate([item for item, _ in explained], pad_id=loaded.pad_id, device=loaded.device),
-        logits.to(loaded.dtype),
-        ResolvedTargets(*spec.resolve(logits), spec, loaded.task),
-        fillers=loaded.fillers,
-        anchors=loaded.anchors,
-        pad_id=loaded.pad_id,
-        policy=policy,
-        answers=answers,
-        infiller=loaded.infiller,
-        checkpoint=loaded.checkpoint,
-        progress=progress,
-    )
+    spec = TargetSpec.from_targets(targets)
+    items = [item for item, _ in explained]
+    ask = _build_query(loaded, items, logits.to(loaded.dtype), spec, policy, answers, progress)
     shares = compute_probabilities(logits, loaded.task).cpu().numpy()
     slopes = _compute_slopes(logits.cpu(), spec, loaded.task)
     repeater = BatchRepeater(loaded, policy, progress)
@@ -227,6 +214,32 @@ def put_on_trial(
             )
         )
     return trials
+
+
+def _build_query(
+    loaded: LoadedModel,
+    items: Sequence[EncodedInput],
+    logits: torch.Tensor,
+    spec: TargetSpec,
+    policy: BatchRules,
+    answers: PredictionCache | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> ModelQuery:
+    """Return the model as a function of variants of the inputs of one batch."""
+    return ModelQuery(
+        loaded.model,
+        collate(items, pad_id=loaded.pad_id, device=loaded.device),
+        logits,
+        ResolvedTargets(*spec.resolve(logits), spec, loaded.task),
+        fillers=loaded.fillers,
+        anchors=loaded.anchors,
+        pad_id=loaded.pad_id,
+        policy=policy,
+        answers=answers,
+        infiller=loaded.infiller,
+        checkpoint=loaded.checkpoint,
+        progress=progress,
+    )
 
 
 def _compute_unit_scores(
@@ -494,23 +507,19 @@ def _check_strongest_sign(
     masked = [token for token in word.tokens if token in free]
     if not score or not masked:
         return None
-    (trial,) = put_on_trial(
-        loaded,
-        [(item, [explanation])],
-        how=resolve_removal(None, select_replacements(loaded.fillers, pictures=False)),
-        unit="token",
-        policy=choose_batch_policy(loaded, [item], probe=True),
-    )
-    removed = trial.removed
-    shares = removed.ask.compute_probabilities_without([(0, ()), (0, masked)], removed.how)
-    whole, without = removed.select_target(shares.double().cpu().numpy()).tolist()
-    noise = _ROUNDING * removed.ask.eps
+    target = explanation.target
+    logits = torch.tensor([explanation.prediction.logits], dtype=loaded.dtype, device=loaded.device)
+    spec = TargetSpec.from_targets([replace(target, of="probability")])
+    policy = choose_batch_policy(loaded, [item], probe=True)
+    ask = _build_query(loaded, [item], logits, spec, policy)
+    (values,) = ask.without([[(), masked]], resolve_removal(None, ask.fillers))
+    whole, without = (float(value) for value in values)
+    noise = _ROUNDING * ask.eps
     # A different prediction for the whole text means that the model was trained since: no comparison.
-    if abs(whole - trial.base) > noise or abs(whole - without) <= noise:
+    if abs(whole - float(ask.base())) > noise or abs(whole - without) <= noise:
         return None
     if (score > 0) == (whole > without):
         return None
-    target = explanation.target
     side = "for" if score > 0 else "against"
     moves = "falls" if whole > without else "rises"
     sentence = (

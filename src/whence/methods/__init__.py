@@ -9,7 +9,7 @@ gradients are taken at the output of `get_input_embeddings()`; attention methods
 prediction reads; layers count from 0 at the input; every token has a score, special ones included.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Any, Literal
 
@@ -18,7 +18,8 @@ from torch import Tensor
 
 from whence.core.errors import BadMethod
 from whence.core.registry import Entry, Registry
-from whence.render.colour import SCORE_UNITS, ScoreUnit
+from whence.data.removal import Removal, resolve_removal
+from whence.tracing.ask import resolve_baseline
 from whence.tracing.trace import NEEDS, Trace
 
 Scores = Tensor | tuple[Tensor, Mapping[str, Tensor]]
@@ -28,6 +29,9 @@ Scores = Tensor | tuple[Tensor, Mapping[str, Tensor]]
 Query = Literal["read", "last", "mean", "max"]
 # The score that the read row gives to its own token: kept, set to 0, or to the smallest score.
 OwnScore = Literal["keep", "zero", "min"]
+# The units of scores that a method can declare.
+ScoreUnit = Literal["output", "weighted", "share", "relative"]
+SCORE_UNITS: tuple[ScoreUnit, ...] = ("output", "weighted", "share", "relative")
 
 
 def is_trace_method(entry: Entry) -> bool:
@@ -65,6 +69,20 @@ def with_own_score(scores: Tensor, rows: Tensor, real: Tensor, own: OwnScore) ->
     place &= place.sum(1, keepdim=True) == 1
     smallest = scores.masked_fill(~real, torch.inf).amin(1, keepdim=True)
     return torch.where(place, smallest if own == "min" else torch.zeros_like(smallest), scores)
+
+
+def settle_removal(
+    parameters: dict[str, Any],
+    fillers: Mapping[str, int],
+    prefer: Sequence[Removal] = ("mask", "delete"),
+) -> dict[str, Any]:
+    """Fill in the way of removal: the first of `prefer` that the model has."""
+    return {**parameters, "remove": resolve_removal(parameters["remove"], fillers, prefer)}
+
+
+def settle_baseline(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str, Any]:
+    """Fill in the baseline that the model has."""
+    return {**parameters, "baseline": resolve_baseline(parameters["baseline"], fillers)}
 
 
 def _check(entry: Entry) -> None:
@@ -110,7 +128,7 @@ def resolve_score_unit(name: str, parameters: Mapping[str, Any]) -> ScoreUnit:
 # words: how token scores make a word's score: "sum" (default), or "mean" if effects of tokens do not add up.
 # measure_words(ask, batch, scores, parameters): word scores of each input, measured on whole words (query methods).
 # of: the output scale that the method always explains, such as "probability".
-# unit: the unit of the scores, which scales colours (whence.render.colour): "output", that of the explained output;
+# unit: the unit of the scores, which scales colours (explain/word_scores.py): "output", that of the explained output;
 #   "weighted", the same times attention; "share", parts of a whole; "relative", none (default).
 # unit_when(parameters): the unit, if it depends on the parameters.
 method = Registry(
@@ -128,5 +146,7 @@ __all__ = [
     "method",
     "query_rows",
     "resolve_score_unit",
+    "settle_baseline",
+    "settle_removal",
     "with_own_score",
 ]

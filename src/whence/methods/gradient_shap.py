@@ -1,7 +1,6 @@
 """Expected gradients (GradientSHAP): mean of (input - baseline) x gradient at random points between the two."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -10,12 +9,8 @@ from torch import Tensor
 from whence.core.params import Range
 from whence.core.seed import build_generator
 from whence.data.batches import Batch
-from whence.methods import Scores, method
+from whence.methods import Scores, method, settle_baseline
 from whence.tracing.ask import Baseline, ModelQuery, resolve_baseline
-
-
-def _resolve_parameters(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str, Any]:
-    return {**parameters, "baseline": resolve_baseline(parameters["baseline"], fillers)}
 
 
 @method(
@@ -24,7 +19,7 @@ def _resolve_parameters(parameters: dict[str, Any], fillers: Mapping[str, int]) 
     needs=set(),
     signed=True,
     unit="output",
-    settle=_resolve_parameters,
+    settle=settle_baseline,
     calls=lambda _, parameters: parameters["samples"] + 1,
     presets={"captum": {"samples": 5}, "shap": {"samples": 200}},
     cite="Erion et al. 2021, arXiv:1906.10670; Lundberg & Lee 2017, arXiv:1705.07874",

@@ -9,7 +9,7 @@ import torch
 from whence.core.errors import BadParameter
 from whence.core.params import Range
 from whence.data.batches import Batch
-from whence.methods import Scores, method
+from whence.methods import Scores, method, settle_baseline
 from whence.tracing.ask import Baseline, ModelQuery, resolve_baseline
 
 Rule = Literal["gauss_legendre", "midpoint", "right", "trapezoid"]
@@ -17,7 +17,7 @@ Rule = Literal["gauss_legendre", "midpoint", "right", "trapezoid"]
 
 def _resolve_parameters(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str, Any]:
     _compute_nodes(parameters["rule"], parameters["steps"])
-    return {**parameters, "baseline": resolve_baseline(parameters["baseline"], fillers)}
+    return settle_baseline(parameters, fillers)
 
 
 def _compute_nodes(rule: Rule, steps: int) -> tuple[list[float], list[float]]:

@@ -1,6 +1,7 @@
 """KernelSHAP (Lundberg & Lee 2017): Shapley values by weighted regression on sampled token coalitions."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,14 +21,10 @@ from whence.data.removal import (
     sample_coalitions,
 )
 from whence.data.tokens import EncodedInput
-from whence.methods import Scores, method
+from whence.methods import Scores, method, settle_removal
 from whence.tracing.ask import ModelQuery
 
 Coalitions = list[tuple[tuple[int, ...], float]]  # players that are gone, and the weight
-
-
-def _resolve_parameters(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str, Any]:
-    return {**parameters, "remove": resolve_removal(parameters["remove"], fillers, BULK_REMOVALS)}
 
 
 def _count_calls(tokens: int, parameters: Mapping[str, Any]) -> int:
@@ -41,7 +38,7 @@ def _count_calls(tokens: int, parameters: Mapping[str, Any]) -> int:
     needs=set(),
     signed=True,
     unit="output",
-    settle=_resolve_parameters,
+    settle=partial(settle_removal, prefer=BULK_REMOVALS),
     of="probability",
     calls=_count_calls,
     cite="Lundberg & Lee 2017, arXiv:1705.07874; pairs of coalitions as in Covert & Lee 2021, arXiv:2012.01536",

@@ -8,12 +8,8 @@ from torch import Tensor
 
 from whence.data.batches import Batch
 from whence.data.removal import Removal, list_removable_tokens, resolve_removal
-from whence.methods import Scores, method
+from whence.methods import Scores, method, settle_removal
 from whence.tracing.ask import ModelQuery
-
-
-def _resolve_parameters(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str, Any]:
-    return {**parameters, "remove": resolve_removal(parameters["remove"], fillers)}
 
 
 def _measure_words(
@@ -52,7 +48,7 @@ def _measure_words(
     needs=set(),
     signed=True,
     unit="output",
-    settle=_resolve_parameters,
+    settle=settle_removal,
     of="probability",
     calls=lambda tokens, _: tokens,
     words="mean",

@@ -1,6 +1,6 @@
 """LIME (Ribeiro et al. 2016): weighted ridge regression on the probabilities of inputs with tokens removed."""
 
-from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,12 +18,8 @@ from whence.data.removal import (
     resolve_removal,
     sample_coalitions,
 )
-from whence.methods import Scores, method
+from whence.methods import Scores, method, settle_removal
 from whence.tracing.ask import ModelQuery
-
-
-def _resolve_parameters(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str, Any]:
-    return {**parameters, "remove": resolve_removal(parameters["remove"], fillers, BULK_REMOVALS)}
 
 
 @method(
@@ -32,7 +28,7 @@ def _resolve_parameters(parameters: dict[str, Any], fillers: Mapping[str, int]) 
     needs=set(),
     signed=True,
     unit="output",
-    settle=_resolve_parameters,
+    settle=partial(settle_removal, prefer=BULK_REMOVALS),
     of="probability",
     words="sum",  # coefficients of a linear model: those of a word's tokens add up
     calls=lambda tokens, parameters: min(parameters["samples"], 2**tokens) - 1,

@@ -1,7 +1,6 @@
 """Occlusion (Zeiler & Fergus 2014): mean fall of the probability under a window sliding over text or image."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 
@@ -9,12 +8,8 @@ from whence.core.params import Range
 from whence.data.batches import Batch
 from whence.data.removal import Removal, list_removable_tokens, resolve_removal
 from whence.data.tokens import EncodedInput
-from whence.methods import Scores, method
+from whence.methods import Scores, method, settle_removal
 from whence.tracing.ask import ModelQuery
-
-
-def _resolve_parameters(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str, Any]:
-    return {**parameters, "remove": resolve_removal(parameters["remove"], fillers)}
 
 
 def _list_token_windows(tokens: int, window: int, how: Removal) -> list[range]:
@@ -56,7 +51,7 @@ def _list_square_windows(grid: tuple[int, int], window: int) -> list[list[int]]:
     needs=set(),
     signed=True,
     unit="output",
-    settle=_resolve_parameters,
+    settle=settle_removal,
     of="probability",
     words="mean",
     calls=lambda tokens, given: len(_list_token_windows(tokens, given["window"], given["remove"])),

@@ -1,13 +1,13 @@
 """Metrics: one file each, registered by one decorator.
 
 A metric is `fn(trial, *, ...)`. It returns one value for each explanation of the trial, as an array or with more in
-an `Outcome`, in which a sentence says why one cannot be tested. What it needs of the model it yields, as a request of
+an `Outcome`, or a sentence that says why this input cannot be tested. What it needs of the model it yields, as a request of
 the trial, and is sent the answer; many metrics and trials are then answered in shared batches. Its null, the value of
 random explanations, follows from its registration; the metric itself does not compute it.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from inspect import isgenerator, signature
 from typing import Any
@@ -30,13 +30,13 @@ NO_PROMISE = "It makes no such promise."
 NOTHING_PROMISED = "There is nothing to miss a part of: what the scores should add up to is 0."
 ONE_TOKEN = "The input has only one token that can be removed: there is nothing to rank."
 
-# A function that returns why an input cannot be tested, or None.
-Obstacle = Callable[[Trial], str | None]
-
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a metric: a value per explanation, NaN exactly where `why_not` has a reason."""
+    """The result of a metric: a value per explanation, NaN exactly where `why_not` has a reason.
+
+    Of a `ranking` metric, explanations with all scores equal get no value, and that as the reason.
+    """
 
     values: Numbers
     why_not: Mapping[int, str] = field(default_factory=dict)
@@ -45,18 +45,18 @@ class Outcome:
     parts: Mapping[str, Numbers] = field(default_factory=dict)  # components of the value
     pairs: Numbers | None = None  # of agreement: (explanations, explanations)
     error: str | None = None  # the code of the error that prevented the test
+    ranking: bool = True
 
 
 def build_untestable_outcome(trial: Trial, why: str) -> Outcome:
     """Return the outcome of a trial in which no explanation can be tested."""
     rows = len(trial.names)
-    return Outcome(np.full(rows, np.nan), dict.fromkeys(range(rows), why))
+    return Outcome(np.full(rows, np.nan), dict.fromkeys(range(rows), why), ranking=False)
 
 
 def build_ranking_outcome(trial: Trial, values: Numbers, **more: Any) -> Outcome:
-    """Return the outcome of a ranking metric; an explanation with all scores equal has no value."""
-    flat = {int(row): ALL_EQUAL for row in np.flatnonzero(trial.flat)}
-    return Outcome(np.where(trial.flat, np.nan, values), flat, **more)
+    """Return the outcome of a ranking metric: it has no value for explanations with all scores equal."""
+    return Outcome(values, **more)
 
 
 def build_outcome(
@@ -64,7 +64,8 @@ def build_outcome(
 ) -> Outcome:
     """Return an outcome with a reason for each NaN: that of `why_not`, or `otherwise`."""
     unknown = np.flatnonzero(np.isnan(values)).tolist()
-    return Outcome(values, {row: why_not.get(row, otherwise) for row in unknown}, **more)
+    reasons = {row: why_not.get(row, otherwise) for row in unknown}
+    return Outcome(values, reasons, ranking=False, **more)
 
 
 def find_ranking_obstacle(trial: Trial) -> str | None:
@@ -78,6 +79,10 @@ def run_metric(entry: Entry, trial: Trial, params: Mapping[str, Any]) -> Steps[O
     """Run a metric as a generator of its requests, to be answered together with others."""
     steps: Steps[Outcome] = entry.fn.steps(trial, **params)  # type: ignore[attr-defined]
     return steps
+
+
+# What a metric returns: values, or more than values, or the sentence that says why this input cannot be tested.
+Values = Numbers | Outcome | str
 
 
 def build_null_trial(entry: Entry, trial: Trial, row: int, draws: int) -> Trial:
@@ -108,15 +113,18 @@ def _check(entry: Entry) -> None:
 
 def _wrap(fn: Callable[..., Any], facts: Mapping[str, Any]) -> Callable[..., Outcome]:
     """Return a metric that may be called with a trial: what it asks is then answered at once."""
-    find_obstacle: Obstacle = facts.get("obstacle", lambda trial: None)
 
     def steps(trial: Trial, **params: Any) -> Steps[Outcome]:
-        if why := find_obstacle(trial):
-            return build_untestable_outcome(trial, why)
         result = fn(trial, **params)
         if isgenerator(result):
             result = yield from result
-        return result if isinstance(result, Outcome) else build_ranking_outcome(trial, result)
+        if isinstance(result, str):
+            return build_untestable_outcome(trial, result)
+        outcome = result if isinstance(result, Outcome) else Outcome(result)
+        if not outcome.ranking or not trial.flat.any():
+            return outcome
+        flat = {int(row): ALL_EQUAL for row in np.flatnonzero(trial.flat)}
+        return replace(outcome, values=np.where(trial.flat, np.nan, outcome.values), why_not=flat)
 
     @wraps(fn)
     def run(trial: Trial, **params: Any) -> Outcome:
@@ -134,7 +142,6 @@ def _wrap(fn: Callable[..., Any], facts: Mapping[str, Any]) -> Callable[..., Out
 # null: the value of random explanations: one of NULLS, or a number if it is known without draws.
 # cite, formula, cost (in forward passes), misleads_when (how it goes wrong): texts for its card.
 # Optional facts:
-# obstacle(trial): the sentence that says why an input cannot be tested, or None, as find_ranking_obstacle returns it.
 # aggregate(parts): one number for a data set from the parts of all examples, each (examples,); default: the mean value.
 # again: the number of repeated explanations, by stages and parameters.
 # rationales: True if it needs human rationales.
@@ -158,6 +165,7 @@ __all__ = [
     "Outcome",
     "Steps",
     "Trial",
+    "Values",
     "build_null_trial",
     "build_outcome",
     "build_ranking_outcome",

@@ -6,7 +6,7 @@ runs many of them in lock step, so that requests about all inputs of a batch are
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from inspect import isgenerator
 from typing import Any, Protocol, TypeVar
@@ -15,9 +15,7 @@ import numpy as np
 
 from whence.core.errors import WhenceError
 from whence.core.types import PassCount, Target, Task
-from whence.data.images import ImageFill
 from whence.data.removal import Removal
-from whence.data.tokens import EncodedInput
 from whence.stats.rank import level_ties
 from whence.tracing.ask import ModelQuery
 
@@ -158,22 +156,6 @@ class RemovalPredictions:
     ) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return the predicted label with each set of units removed, (holes,)."""
         return self.select_label(self.shares(holes))
-
-    def predict_covered(
-        self,
-        item: EncodedInput,
-        masks: Iterable[np.ndarray[Any, np.dtype[np.bool_]]],
-        fill: ImageFill,
-    ) -> Numbers:
-        """Return the label probabilities with masked pixels of an image covered, (masks, labels)."""
-        picture = item.picture
-        assert picture is not None, "only pictures have pixels"
-        bare = replace(item, tokens=(), words=())
-        variants = (
-            (self.row, replace(bare, picture=picture.without_pixels(mask, fill))) for mask in masks
-        )
-        probabilities: Numbers = self.ask.shares(variants).double().cpu().numpy()
-        return probabilities
 
     def with_removal(self, how: Removal) -> "RemovalPredictions":
         """Return predictions for the same input with another way of removal."""

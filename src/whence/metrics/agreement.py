@@ -6,15 +6,7 @@ from typing import Annotated
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import (
-    ALL_EQUAL,
-    Outcome,
-    Trial,
-    build_outcome,
-    build_untestable_outcome,
-    find_ranking_obstacle,
-    metric,
-)
+from whence.metrics import ALL_EQUAL, Trial, Values, build_outcome, find_ranking_obstacle, metric
 from whence.metrics._requests import Numbers
 from whence.stats import rank
 from whence.stats.intervals import mean_of_known
@@ -31,13 +23,12 @@ _MISLEADS = "agreement is not truth: methods that err alike agree, and those tha
     direction="higher",
     range=(-1, 1),
     null="rankings",
-    obstacle=find_ranking_obstacle,
     cite="Kendall 1945, doi:10.1093/biomet/33.3.239; between explanations as in Neely et al. 2021, arXiv:2105.03287",
     formula="mean over the other explanations t of τ_b(s, t)",
     cost=_COST,
     misleads_when=f"{_MISLEADS}; most pairs are of tokens that hardly matter, and all pairs count the same",
 )
-def tau_b(trial: Trial) -> Outcome:
+def tau_b(trial: Trial) -> Values:
     """Count the pairs of tokens that two explanations put in the same order, less those in opposite order."""
     return _compute_agreement(trial, rank.kendall)
 
@@ -48,19 +39,16 @@ def tau_b(trial: Trial) -> Outcome:
     direction="higher",
     range=(0, 1),
     null="rankings",
-    obstacle=find_ranking_obstacle,
     cite="Krishna et al. 2022, arXiv:2202.01602 (feature agreement)",
     formula="mean over the other explanations t of |top k of s ∩ top k of t| / k",
     cost=_COST,
     misleads_when=f"{_MISLEADS}; in a short text the top tokens overlap by chance, by k / n on average",
 )
-def top_k_overlap(trial: Trial, *, k: Annotated[int, Range(min=1)] = 5) -> Outcome:
+def top_k_overlap(trial: Trial, *, k: Annotated[int, Range(min=1)] = 5) -> Values:
     """Take the share of the k highest tokens that two explanations have in common; ties are shared out."""
     units = len(trial.units)
-    if units <= k:
-        return build_untestable_outcome(
-            trial, f"The input has {units} tokens: all of them are among the {k} highest."
-        )
+    if 1 < units <= k:
+        return f"The input has {units} tokens: all of them are among the {k} highest."
     return _compute_agreement(trial, lambda rows, other: rank.top_k_overlap(rows, other, k))
 
 
@@ -70,13 +58,12 @@ def top_k_overlap(trial: Trial, *, k: Annotated[int, Range(min=1)] = 5) -> Outco
     direction="higher",
     range=(-1, 1),
     null="rankings",
-    obstacle=find_ranking_obstacle,
     cite="Pearson 1895, doi:10.1098/rspl.1895.0041",
     formula="mean over the other explanations t of cov(s, t) / (σ_s σ_t)",
     cost=_COST,
     misleads_when=f"{_MISLEADS}; one token with a very high score decides alone",
 )
-def pearson(trial: Trial) -> Outcome:
+def pearson(trial: Trial) -> Values:
     """Correlate the scores of two explanations as they are; neither unit nor zero point counts."""
     return _compute_agreement(trial, rank.pearson)
 
@@ -87,22 +74,21 @@ def pearson(trial: Trial) -> Outcome:
     direction="higher",
     range=(-1, 1),
     null="rankings",
-    obstacle=find_ranking_obstacle,
     cite="Spearman 1904, doi:10.2307/1412159; between explanations as in Krishna et al. 2022, arXiv:2202.01602",
     formula="mean over the other explanations t of ρ(s, t), the correlation of the ranks",
     cost=_COST,
     misleads_when=f"{_MISLEADS}; the order of tokens that hardly matter counts as much as that of the others",
 )
-def spearman(trial: Trial) -> Outcome:
+def spearman(trial: Trial) -> Values:
     """Correlate the ranks of the tokens in two explanations."""
     return _compute_agreement(trial, rank.spearman)
 
 
-def _compute_agreement(trial: Trial, measure: Callable[[Numbers, Numbers], Numbers]) -> Outcome:
+def _compute_agreement(trial: Trial, measure: Callable[[Numbers, Numbers], Numbers]) -> Values:
     """Compare each pair of explanations; one with all scores equal agrees with none."""
     rows = len(trial.names)
-    if rows == 1:
-        return build_untestable_outcome(trial, _NO_OTHER)
+    if why := find_ranking_obstacle(trial) or (_NO_OTHER if rows == 1 else None):
+        return why
     pairs = np.full((rows, rows), np.nan)
     for row in range(rows - 1):
         later = slice(row + 1, None)

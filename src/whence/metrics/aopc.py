@@ -5,15 +5,7 @@ from typing import Annotated
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import (
-    Outcome,
-    Steps,
-    Trial,
-    build_ranking_outcome,
-    build_untestable_outcome,
-    find_ranking_obstacle,
-    metric,
-)
+from whence.metrics import Outcome, Steps, Trial, Values, find_ranking_obstacle, metric
 from whence.metrics._steps import ATTCAT_STEPS, Counting, build_step_schedule
 
 
@@ -24,7 +16,6 @@ from whence.metrics._steps import ATTCAT_STEPS, Counting, build_step_schedule
     range=(-1, 1),
     null="rankings",
     presets={"attcat": {"steps": ATTCAT_STEPS, "counting": "attcat", "absolute": True}},
-    obstacle=find_ranking_obstacle,
     cite="Samek et al. 2017, arXiv:1509.06321; Qiang et al. 2022, AttCAT (NeurIPS)",
     formula="mean over the steps k of p(y | x) - p(y | x without the top k tokens)",
     cost="1 forward for each step, 10 by default",
@@ -38,16 +29,18 @@ def aopc(
     steps: Annotated[int, Range(min=1)] = 10,
     counting: Counting = "units",
     absolute: bool = False,
-) -> Steps[Outcome]:
+) -> Steps[Values]:
     """Remove the highest tokens in steps, to the last, and take the mean fall of the target's probability.
 
     `counting="attcat"` counts as the authors of AttCAT do (whence.metrics._steps), and `absolute` takes the
     magnitude of each fall, as they do.
     """
+    if why := find_ranking_obstacle(trial):
+        return why
     plan = build_step_schedule(trial, steps, counting)
     if isinstance(plan, str):
-        return build_untestable_outcome(trial, plan)
+        return plan
     curves = yield trial.without_highest(plan.gone)
     falls = trial.base - curves[:, 1:]
     values = (np.abs(falls) if absolute else falls).mean(1)
-    return build_ranking_outcome(trial, values, at=plan.at, curves=curves)
+    return Outcome(values, at=plan.at, curves=curves)

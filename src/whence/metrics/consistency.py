@@ -5,7 +5,7 @@ from typing import Annotated
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import Outcome, Steps, Trial, build_outcome, find_ranking_obstacle, metric
+from whence.metrics import Steps, Trial, Values, build_outcome, find_ranking_obstacle, metric
 from whence.metrics._requests import Beside, Change, Dropout, Padded
 from whence.metrics._trial import correlate_repeats
 from whence.stats.intervals import mean_of_known
@@ -18,7 +18,6 @@ from whence.stats.intervals import mean_of_known
     range=(-1, 1),
     null="shuffles",
     again=lambda stages, params: params["seeds"] + 2,
-    obstacle=find_ranking_obstacle,
     cite="dropout at prediction time as in Gal & Ghahramani 2016, arXiv:1506.02142; padding and batch: whence",
     formula="min of: the mean over seeds of ρ(s, s with dropout), ρ(s, s of the padded input), ρ(s, s in a batch)",
     cost="the explanation made anew for each seed of dropout, 5 by default, and twice more",
@@ -30,13 +29,15 @@ def consistency(
     *,
     seeds: Annotated[int, Range(min=1)] = 5,
     padding: Annotated[int, Range(min=1)] = 4,
-) -> Steps[Outcome]:
+) -> Steps[Values]:
     """Explain the same input with dropout as in training, padded, and in a batch: the lowest rank correlation.
 
     Dropout makes the model one of those that training went through, which answer alike, and is a matter of degree.
     Padding and batch are not: whence's own methods do not see them, and anything but 1, to rounding, is a fault of
     the model or of the method. What cannot be tried on a model is left out.
     """
+    if why := find_ranking_obstacle(trial):
+        return why
     dropped: list[Change] = [Dropout(seed) for seed in trial.seeds(seeds)]
     changes = [*dropped, Padded(padding), Beside()]
     correlations, why_not = yield from correlate_repeats(trial, changes)

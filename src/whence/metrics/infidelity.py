@@ -7,7 +7,7 @@ import numpy as np
 from whence.core.params import Range
 from whence.core.seed import build_generator
 from whence.data.removal import CoalitionStratum, build_presence_matrix, sample_coalitions
-from whence.metrics import Outcome, Steps, Trial, build_outcome, find_ranking_obstacle, metric
+from whence.metrics import Steps, Trial, Values, build_outcome, find_ranking_obstacle, metric
 
 _TIED = "All scores are equal: dealt out anew they are the same, so there is nothing to hold them against."
 
@@ -18,7 +18,6 @@ _TIED = "All scores are equal: dealt out anew they are the same, so there is not
     direction="lower",
     range=(0, float("inf")),
     null="shuffles",
-    obstacle=find_ranking_obstacle,
     cite="Yeh et al. 2019, arXiv:1901.09392",
     formula="mean over sets S of tokens of (β Σ_{j∈S} s_j - (p(y | x) - p(y | x without S)))², β ≥ 0 the best",
     cost="1 forward for each set, 64 by default, whatever the number of explanations",
@@ -27,13 +26,15 @@ _TIED = "All scores are equal: dealt out anew they are the same, so there is not
 )
 def infidelity(
     trial: Trial, *, samples: Annotated[int, Range(min=1)] = 64, normalise: bool = True
-) -> Steps[Outcome]:
+) -> Steps[Values]:
     """Remove sets of tokens and compare the fall of the target's probability with the sum of their scores.
 
     Every size of a set, from one token to all, counts the same; there are all sets if they are no more than
     `samples`, else so many are drawn, the same for every explanation. Scores come in any unit: `normalise`
     first multiplies them by the β that fits best. It is not negative, as that would turn the claim round.
     """
+    if why := find_ranking_obstacle(trial):
+        return why
     units = len(trial.units)
     sizes = [CoalitionStratum(units, size, mass=1.0) for size in range(1, trial.removable + 1)]
     drawn = sample_coalitions(

@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import Outcome, Trial, build_ranking_outcome, metric
+from whence.metrics import Outcome, Trial, Values, metric
 from whence.metrics._requests import Numbers
 from whence.metrics._steps import find_rationale_obstacle, select_highest_units
 from whence.stats.rationale import TokenSpan, count_overlapping_spans, f1, find_spans
@@ -37,7 +37,6 @@ def _find_spans(trial: Trial, units: Iterable[bool]) -> list[TokenSpan]:
     null="rankings",
     takes="text",
     aggregate=_aggregate,
-    obstacle=find_rationale_obstacle,
     cite="DeYoung et al. 2020 (ERASER), arXiv:1911.03429",
     formula="F1 = 2PR / (P + R),  P = hits / |chosen spans|,  R = hits / |marked spans|;  a hit is a chosen span "
     "with |chosen ∩ marked| / |chosen ∪ marked| ≥ threshold;  over a data set F1 of mean P and mean R",
@@ -50,19 +49,20 @@ def iou_f1(
     *,
     top: Annotated[float | None, Range(0, 1)] = None,
     threshold: Annotated[float, Range(0.5, 1)] = 0.5,
-) -> Outcome:
+) -> Values:
     """Take runs of neighbours among the highest tokens for spans, and count those that people's spans cover well.
 
     `top` is the share of tokens that are chosen, rounded up; without it as many as people marked. Marked neighbours
     are one span, too. Under a threshold of a half, several spans could hit the same one, and F1 pass 1.
     """
+    if why := find_rationale_obstacle(trial):
+        return why
     gold = _find_spans(trial, trial.marked or ())
     counts = [
         count_overlapping_spans(_find_spans(trial, row), gold, threshold)
         for row in select_highest_units(trial, top)
     ]
-    return build_ranking_outcome(
-        trial,
+    return Outcome(
         np.array([count.f1 for count in counts]),
         parts={
             "precision": np.array([count.precision for count in counts]),

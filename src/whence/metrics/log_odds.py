@@ -5,28 +5,11 @@ from typing import Annotated
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import (
-    Outcome,
-    Steps,
-    Trial,
-    build_ranking_outcome,
-    build_untestable_outcome,
-    find_ranking_obstacle,
-    metric,
-)
+from whence.metrics import Outcome, Steps, Trial, Values, find_ranking_obstacle, metric
 from whence.metrics._steps import ATTCAT_STEPS, Counting, build_step_schedule
 
 # A rounded probability can be 0, which has no logarithm: the floor is the smallest normal float32.
 _LEAST = float(np.finfo(np.float32).tiny)
-
-
-def _find_obstacle(trial: Trial) -> str | None:
-    """Return why there is no logarithm or no ranking; None if there are both."""
-    if trial.task == "regression":
-        return "A regression has no probability to take the logarithm of."
-    if trial.removed.contrast:
-        return "A difference of two labels is no probability to take the logarithm of."
-    return find_ranking_obstacle(trial)
 
 
 @metric(
@@ -36,7 +19,6 @@ def _find_obstacle(trial: Trial) -> str | None:
     range=(float("-inf"), float("inf")),
     null="rankings",
     presets={"attcat": {"steps": ATTCAT_STEPS, "counting": "attcat"}},
-    obstacle=_find_obstacle,
     cite="Shrikumar et al. 2017, arXiv:1704.02685; Qiang et al. 2022, AttCAT (NeurIPS)",
     formula="mean over the steps k of ln(p(y | x without the top k tokens) / p(y | x))",
     cost="1 forward for each step, 10 by default",
@@ -49,16 +31,20 @@ def log_odds(
     *,
     steps: Annotated[int, Range(min=1)] = 10,
     counting: Counting = "units",
-) -> Steps[Outcome]:
+) -> Steps[Values]:
     """Remove the highest tokens in steps, to the last: the mean logarithm of what is left of the probability.
 
     `counting="attcat"` counts as the authors of AttCAT do (whence.metrics._steps).
     """
+    if trial.task == "regression":
+        return "A regression has no probability to take the logarithm of."
+    if trial.removed.contrast:
+        return "A difference of two labels is no probability to take the logarithm of."
+    if why := find_ranking_obstacle(trial):
+        return why
     plan = build_step_schedule(trial, steps, counting)
     if isinstance(plan, str):
-        return build_untestable_outcome(trial, plan)
+        return plan
     curves = yield trial.without_highest(plan.gone)
     logs = np.log(np.maximum(curves, _LEAST))
-    return build_ranking_outcome(
-        trial, (logs[:, 1:] - logs[:, :1]).mean(1), at=plan.at, curves=curves
-    )
+    return Outcome((logs[:, 1:] - logs[:, :1]).mean(1), at=plan.at, curves=curves)

@@ -4,11 +4,10 @@ import numpy as np
 
 from whence.metrics import (
     ALL_EQUAL,
-    Outcome,
     Steps,
     Trial,
+    Values,
     build_outcome,
-    build_untestable_outcome,
     find_ranking_obstacle,
     metric,
 )
@@ -25,21 +24,22 @@ _NOTHING_FALLS = (
     direction="higher",
     range=(-1, 1),
     null="shuffles",  # τ_b spreads more where scores tie, so the null must tie as often
-    obstacle=find_ranking_obstacle,
     cite="Jain & Wallace 2019, arXiv:1902.10186",
     formula="τ_b between s_j and p(y | x) - p(y | x without j); its magnitude, if no score can be negative",
     cost="n forwards for n tokens, whatever the number of explanations",
     misleads_when="two tokens say the same and each can be spared, so that leave-one-out itself misses them; in a "
     "long text, where most tokens change next to nothing and their order is noise",
 )
-def loo_correlation(trial: Trial) -> Steps[Outcome]:
+def loo_correlation(trial: Trial) -> Steps[Values]:
     """Compare the ranking of the tokens with that of the falls when each of them is removed alone.
 
     Like with like: signed scores are held against signed falls, scores that cannot be negative against how much the
     target's probability moves, up or down.
     """
+    if why := find_ranking_obstacle(trial):
+        return why
     if trial.flat.all():
-        return build_untestable_outcome(trial, ALL_EQUAL)
+        return ALL_EQUAL
     falls = yield trial.without_each()
     likes = np.where(np.array(trial.signed)[:, None], falls, np.abs(falls))
     flat = {int(row): ALL_EQUAL for row in np.flatnonzero(trial.flat)}

@@ -3,14 +3,15 @@
 As in the code of Chefer, Gur & Wolf 2021, in tenths of the picture.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from whence.core.seed import build_generator
 from whence.data.images import ImageFill
-from whence.metrics import Outcome, Trial, build_ranking_outcome, build_untestable_outcome, metric
+from whence.metrics import Outcome, Trial, Values, metric
 from whence.metrics._requests import Numbers
 from whence.metrics._steps import compute_area, compute_pixel_maps, find_image_obstacle
 
@@ -33,7 +34,6 @@ _MISLEADS = (
     null="rankings",
     takes="picture",
     group="perturbation",
-    obstacle=find_image_obstacle,
     cite=_CITE,
     formula="area under [argmax p(. | x without the top share s of its pixels) = label], s = 0, 0.1 … 0.9",
     cost="9 forwards",
@@ -41,7 +41,7 @@ _MISLEADS = (
 )
 def positive_perturbation(
     trial: Trial, *, of: PerturbationMeasure = "accuracy", fill: ImageFill = "black"
-) -> Outcome:
+) -> Values:
     """Take the highest pixels away first, tenth by tenth, and take the area under the model's accuracy.
 
     Pixels are ranked in the map over the picture, not by patches. The label is the one that people gave, whichever
@@ -59,7 +59,6 @@ def positive_perturbation(
     null="reversed",
     takes="picture",
     group="perturbation",
-    obstacle=find_image_obstacle,
     cite=_CITE,
     formula="area under [argmax p(. | x without the bottom share s of its pixels) = label], s = 0, 0.1 … 0.9",
     cost="9 forwards",
@@ -67,7 +66,7 @@ def positive_perturbation(
 )
 def negative_perturbation(
     trial: Trial, *, of: PerturbationMeasure = "accuracy", fill: ImageFill = "black"
-) -> Outcome:
+) -> Values:
     """Take the lowest pixels away first, tenth by tenth, and take the area under the model's accuracy.
 
     Pixels are ranked in the map over the picture, not by patches. The label is the one that people gave, whichever
@@ -79,20 +78,20 @@ def negative_perturbation(
 
 def _compute_outcome(
     trial: Trial, of: PerturbationMeasure, fill: ImageFill, *, lowest: bool
-) -> Outcome:
+) -> Values:
     """Return the area under correctness, or the target's probability, as pixels go."""
+    if why := find_image_obstacle(trial):
+        return why
     if of == "accuracy" and trial.task != "single_label":
-        why = "Accuracy is that of a single label. Measure of=probability instead."
-        return build_untestable_outcome(trial, why)
+        return "Accuracy is that of a single label. Measure of=probability instead."
     if of == "accuracy" and trial.truth is None:
-        why = "The picture has no label, so nothing can be right or wrong. Give labels, or measure of=probability."
-        return build_untestable_outcome(trial, why)
+        return "The picture has no label, so nothing can be right or wrong. Give labels, or measure of=probability."
     ranks = np.flatnonzero(~trial.flat)
     whole = trial.removed.whole
     shares = np.full((len(trial.names), len(_SHARES), len(whole)), np.nan)
     if len(ranks):
         masks = _build_pixel_masks(trial, ranks.tolist(), lowest)
-        predictions = trial.removed.predict_covered(trial.item, masks, fill)
+        predictions = _predict_covered(trial, masks, fill)
         shares[ranks, 0] = whole
         shares[ranks, 1:] = predictions.reshape(len(ranks), len(_TENTHS), -1)
     if of == "probability":
@@ -102,7 +101,21 @@ def _compute_outcome(
     else:
         right = (shares.argmax(2) == trial.truth).astype(np.float64)
         curves = np.asarray(np.where(trial.flat[:, None], np.nan, right))
-    return build_ranking_outcome(trial, compute_area(curves, _SHARES), at=_SHARES, curves=curves)
+    return Outcome(compute_area(curves, _SHARES), at=_SHARES, curves=curves)
+
+
+def _predict_covered(
+    trial: Trial, masks: Iterable[np.ndarray[Any, np.dtype[np.bool_]]], fill: ImageFill
+) -> Numbers:
+    """Return the label probabilities with masked pixels covered, (masks, labels)."""
+    picture, removed = trial.item.picture, trial.removed
+    assert picture is not None, "asked about before"
+    bare = replace(trial.item, tokens=(), words=())
+    covered = (replace(bare, picture=picture.without_pixels(mask, fill)) for mask in masks)
+    shares: Numbers = (
+        removed.ask.shares((removed.row, one) for one in covered).double().cpu().numpy()
+    )
+    return shares
 
 
 def _build_pixel_masks(

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import Trial, find_ranking_obstacle, metric
+from whence.metrics import Trial, Values, find_ranking_obstacle, metric
 from whence.metrics._requests import Numbers
 from whence.metrics._steps import find_rationale_obstacle
 
@@ -19,7 +19,6 @@ from whence.metrics._steps import find_rationale_obstacle
     takes="text",
     rationales=True,
     presets={"attcat": {"k": 20, "of": "count"}},
-    obstacle=lambda trial: find_ranking_obstacle(trial) or find_rationale_obstacle(trial),
     cite="Qiang et al. 2022, AttCAT (NeurIPS), for answers in SQuAD",
     formula="|top k ∩ marked| / k; as count |top k ∩ marked|, as recall |top k ∩ marked| / |marked|",
     cost="no forward",
@@ -31,12 +30,14 @@ def precision_at_k(
     *,
     k: Annotated[int, Range(min=1)] = 20,
     of: Literal["precision", "count", "recall"] = "precision",
-) -> Numbers:
+) -> Values:
     """Count how many of the k highest tokens are marked: inside the answer, or called evidence.
 
     `of` makes of the number its share of the k ("precision"; of all tokens, if there are fewer), leaves it as it is
     ("count", as the authors of AttCAT report it), or makes it the share of the marked ones ("recall").
     """
+    if why := find_ranking_obstacle(trial) or find_rationale_obstacle(trial):
+        return why
     marked = np.array(trial.marked)
     top = trial.orders[:, :k]
     parts = {"precision": top.shape[1], "count": 1, "recall": int(marked.sum())}

@@ -5,18 +5,12 @@ from typing import Annotated
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import Outcome, Steps, Trial, build_outcome, find_ranking_obstacle, metric
+from whence.metrics import Steps, Trial, Values, build_outcome, find_ranking_obstacle, metric
 from whence.metrics._requests import Randomised
 from whence.metrics._trial import correlate_repeats
 from whence.stats.intervals import mean_of_known
 
-_NO_STAGE = "The model has no weights that could be replaced."
 _SAME_SIZE = "All scores are of the same size: there is no ranking to test."
-
-
-def _find_obstacle(trial: Trial) -> str | None:
-    """Return why there is no ranking or no weight to replace; None if there are both."""
-    return find_ranking_obstacle(trial) or (None if trial.again.stages else _NO_STAGE)
 
 
 @metric(
@@ -27,20 +21,23 @@ def _find_obstacle(trial: Trial) -> str | None:
     null="shuffles",
     aim="reach",  # an unrelated explanation is the best that can be reached
     again=lambda stages, params: stages * params["seeds"],
-    obstacle=_find_obstacle,
     cite="Adebayo et al. 2018, arXiv:1810.03292 (cascading randomisation)",
     formula="mean over the stages k, from the output, of ρ(|s|, |s with random weights in the stages 1 to k|)",
     cost="the explanation made anew for each stage (head, layers, embeddings) and seed",
     misleads_when="the input itself decides a part of the ranking, as rare words with long embeddings do where "
     "scores are multiplied by them; or the text is short, and rankings are alike by chance",
 )
-def randomisation(trial: Trial, *, seeds: Annotated[int, Range(min=1)] = 1) -> Steps[Outcome]:
+def randomisation(trial: Trial, *, seeds: Annotated[int, Range(min=1)] = 1) -> Steps[Values]:
     """Replace the weights by random ones, from the output on down, and compare the rankings by size at each stage.
 
     The curve is the correlation after each stage, over the share of stages that are random. A stage at which the
     explanation cannot be made, or ranks nothing, is left out.
     """
+    if why := find_ranking_obstacle(trial):
+        return why
     stages = len(trial.again.stages)
+    if not stages:
+        return "The model has no weights that could be replaced."
     # By seed, so that a stage draws the weights that it adds to the one before it only. Sizes, because a random
     # head flips all signs half of the time: a ranking that is merely upside down would pass for a new one, and on
     # average over draws an unchanged one for an unrelated one.

@@ -5,7 +5,7 @@ from typing import Annotated
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import NOTHING_REMOVABLE, Outcome, Steps, Trial, build_outcome, metric
+from whence.metrics import NOTHING_REMOVABLE, Steps, Trial, Values, build_outcome, metric
 from whence.metrics._requests import Noise
 
 _NOTHING_TO_MOVE = "All scores are 0: there is no length to compare a change with."
@@ -18,7 +18,6 @@ _NOTHING_TO_MOVE = "All scores are 0: there is no length to compare a change wit
     range=(0, float("inf")),
     null="shuffles",
     again=lambda stages, params: params["draws"],
-    obstacle=lambda trial: None if trial.units else NOTHING_REMOVABLE,
     cite="Yeh et al. 2019, arXiv:1901.09392 (max-sensitivity)",
     formula="max over noise ε that keeps the prediction of ‖s(x + ε) - s(x)‖ / ‖s(x)‖,  ‖ε_j‖ = radius · ‖e_j‖",
     cost="the explanation made anew for each draw, 10 by default",
@@ -30,12 +29,14 @@ def sensitivity(
     *,
     radius: Annotated[float, Range(min=0)] = 0.05,
     draws: Annotated[int, Range(min=1)] = 10,
-) -> Steps[Outcome]:
+) -> Steps[Values]:
     """Move every token's embedding a little, in random directions, and take the largest change of the scores.
 
     `radius` is a share of each embedding's own length. Draws that change the prediction are left out: there is
     something else to explain then, and the explanation should change.
     """
+    if not trial.units:
+        return NOTHING_REMOVABLE
     # Divided by the largest score, because the squares of very small scores underflow.
     largest = np.abs(trial.values).max(1, keepdims=True)
     rows = np.flatnonzero(largest)

@@ -9,40 +9,24 @@ from typing import Any
 from whence.render import document as doc
 from whence.render.colour import (
     compute_shades,
-    format_image_legend,
+    format_legend,
     format_target,
     get_colour_scale,
     scale_scores,
 )
-from whence.render.image_maps import (
+from whence.render.images import (
     arrange_score_maps,
     decode_display_image,
     describe_score_range,
     encode_png_base64,
 )
 from whence.render.text import (
-    format_unit,
-    list_explanation_notes,
     select_top_features,
 )
 
 MAPS_NOTE = (
     "The maps over the picture are on the page (--html FILE) and in the picture (--out FILE.png)."
 )
-
-
-def build_explanation_blocks(
-    payload: doc.JsonObject, explanation: doc.JsonObject, top: int
-) -> list[doc.Block]:
-    """Return one explanation: the text tinted, the strongest words or patches, notes, and all scores folded away."""
-    target = format_target(payload["target"])
-    return [
-        doc.Heading(f"{explanation['method']} for {target}{format_unit(explanation)}"),
-        *build_tinted_input(payload, explanation),
-        build_top_table(payload, explanation, top),
-        *(doc.Paragraph(note, "dim") for note in list_explanation_notes(payload, explanation)),
-        build_score_details(payload, explanation),
-    ]
 
 
 def build_tinted_input(
@@ -53,59 +37,42 @@ def build_tinted_input(
     `plain` stands for the text where there are no shades.
     """
     if payload.get("picture"):
-        legend = format_image_legend(payload["target"], signed=explanation["signed"])
-        full = get_colour_scale(explanation, "patch")["legend"]
-        return [doc.Paragraph(f"{legend}; {full}; {describe_score_range(explanation)}", "dim")]
-    shades = compute_shades(payload, explanation)
-    texts = [_list_pieces(payload, explanation, shades.words, shades.tokens, n) for n in (0, 1)]
+        legend = f"{format_legend(payload, explanation)}; {describe_score_range(explanation)}"
+        return [doc.Paragraph(legend, "dim")]
+    legend, note = format_legend(payload, explanation), get_colour_scale(explanation)["note"] or ""
     blocks: list[doc.Block] = [
-        doc.TintedText(pieces, "" if n else shades.colours, "" if n else plain, beside=bool(n))
-        for n, pieces in enumerate(texts)
+        doc.TintedText(pieces, "" if n else legend, "" if n else plain, beside=bool(n))
+        for n, pieces in enumerate(_list_pieces(payload, explanation, n) for n in (0, 1))
     ]
-    return [*blocks, doc.Paragraph(shades.note, "dim")]
+    return [*blocks, doc.Paragraph(note, "dim")]
 
 
 def _list_pieces(
-    payload: doc.JsonObject,
-    explanation: doc.JsonObject,
-    words: Sequence[float],
-    tokens: Sequence[float],
-    segment: int,
+    payload: doc.JsonObject, explanation: doc.JsonObject, segment: int
 ) -> list[doc.Tint]:
     """Return the pieces of one text: words by score, the text between them, and special tokens."""
     source = payload["input"]["pair" if segment else "text"]
     pieces: list[tuple[int, doc.Tint]] = []
     at = 0
-    for word, tint, score in zip(payload["words"], words, explanation["word_scores"], strict=True):
+    scores = explanation["word_scores"]
+    shades = compute_shades(explanation, scores)
+    for word, shade, score in zip(payload["words"], shades, scores, strict=True):
         if word["segment"] != segment:
             continue
         place = word["tokens"][0]
         gap = " " if source is None else source[at : word["start"]]
         at = at if source is None else word["end"]
-        pieces += [(place, doc.Tint(gap)), (place, doc.Tint(word["text"], tint, f"{score:+.6g}"))]
+        pieces += [(place, doc.Tint(gap)), (place, doc.Tint(word["text"], shade, f"{score:+.6g}"))]
     if source is not None and pieces:
         pieces.append((len(payload["tokens"]), doc.Tint(source[at:])))
-    for index, token in enumerate(payload["tokens"]):
+    scores = explanation["scores"]
+    shades = compute_shades(explanation, scores)
+    for index, (token, shade) in enumerate(zip(payload["tokens"], shades, strict=True)):
         # A mask token is part of the text, and is shown inside it.
         if token["special"] and token["segment"] == segment and token["start"] is None:
-            score = explanation["scores"][index]
-            pieces.append(
-                (index, doc.Tint(token["text"], tokens[index], f"{score:+.6g}", "special"))
-            )
+            tint = doc.Tint(token["text"], shade, f"{scores[index]:+.6g}", "special")
+            pieces.append((index, tint))
     return [piece for _, piece in sorted(pieces, key=lambda pair: pair[0]) if piece.text]
-
-
-def build_top_table(
-    payload: doc.JsonObject, explanation: doc.JsonObject, top: int | None
-) -> doc.Table:
-    """Return the words or patches with the largest scores, with bars; all of them if `top` is None."""
-    full = get_colour_scale(explanation)["full"] or 1.0
-    features = select_top_features(payload, explanation, top)
-    rows = [
-        (name, doc.Cell(f"{score:+.3g}", align="right"), doc.Cell("", bar=score / full))
-        for name, score in features
-    ]
-    return doc.Table((), rows)
 
 
 def build_score_details(payload: doc.JsonObject, explanation: doc.JsonObject) -> doc.Details:
@@ -147,7 +114,7 @@ def build_score_details(payload: doc.JsonObject, explanation: doc.JsonObject) ->
 def _build_grid(payload: doc.JsonObject, explanation: doc.JsonObject) -> doc.Table:
     """Return the scores of all patches, arranged as in the picture."""
     height, width = payload["picture"]["grid"]
-    floor = get_colour_scale(explanation, "patch")["floor"]
+    floor = get_colour_scale(explanation)["floor"]
     tints = scale_scores(explanation["scores"], signed=explanation["signed"], floor=floor)
     cells = [
         doc.Cell(f"{score:.3g}", align="right", tint=float(tint))
@@ -159,7 +126,7 @@ def _build_grid(payload: doc.JsonObject, explanation: doc.JsonObject) -> doc.Tab
     return doc.Table(["", *map(str, range(1, width + 1))], rows)
 
 
-def build_pictures(payloads: Sequence[dict[str, Any]]) -> list[doc.Block]:
+def build_pictures(payloads: Sequence[doc.JsonObject]) -> list[doc.Block]:
     """Return a picture and its maps side by side, with one payload per class; empty without a picture."""
     if not payloads[0].get("picture"):
         return []
@@ -185,16 +152,6 @@ def build_pictures(payloads: Sequence[dict[str, Any]]) -> list[doc.Block]:
     return [doc.Details("", [doc.Pictures(figures)], instead=[doc.Paragraph(MAPS_NOTE, "dim")])]
 
 
-def build_probability_table(prediction: doc.JsonObject) -> doc.Details:
-    """Return the eight most probable labels with bars, which a page shows."""
-    shares = sorted(prediction["probabilities"].items(), key=lambda pair: -pair[1])[:8]
-    rows = [
-        (label, doc.Cell(f"{share:.1%}", align="right"), doc.Cell("", bar=share))
-        for label, share in shares
-    ]
-    return doc.Details("", [doc.Table((), rows)])
-
-
 def build_provenance(payload: doc.JsonObject, **more: Mapping[str, Any]) -> doc.Details:
     """Return the model and the provenance of a result, folded away on a page."""
     return doc.Details("Where this comes from", [doc.FactList(list(_list_facts(payload, more)))])
@@ -205,3 +162,16 @@ def _list_facts(
 ) -> Iterator[tuple[str, str]]:
     for facts in (payload.get("model", {}), *more.values(), payload["provenance"]):
         yield from ((str(name), str(value)) for name, value in facts.items())
+
+
+def build_top_table(
+    payload: doc.JsonObject, explanation: doc.JsonObject, top: int | None
+) -> doc.Table:
+    """Return the words or patches with the largest scores, with bars; all of them if `top` is None."""
+    full = get_colour_scale(explanation)["full"] or 1.0
+    features = select_top_features(payload, explanation, top)
+    rows = [
+        (name, doc.Cell(f"{score:+.3g}", align="right"), doc.Cell("", bar=score / full))
+        for name, score in features
+    ]
+    return doc.Table((), rows)

@@ -8,12 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from whence.render import document as doc
-from whence.render.charts import expand_plot
+from whence.render.charts import expand_plot, sketch_plot
 from whence.render.colour import (
     format_target,
-    format_word_note,
-    select_strongest_patches,
-    sum_payload_segments,
 )
 
 _TEXT_WIDTH = 100  # columns of tables and plots
@@ -132,6 +129,8 @@ def _format_block(block: doc.Block) -> Iterator[str]:
                 yield from align_columns([heads, *rows])
         case doc.TintedText():
             yield from [f"  {to_line(block.plain)}"] if block.plain else []
+        case doc.Plot(plot):
+            yield from map(sanitise_text, sketch_plot(plot, _TEXT_WIDTH))
         case doc.Code(text):
             yield from (f"    {sanitise_text(line)}" for line in text.splitlines())
 
@@ -227,56 +226,9 @@ def select_top_features(
     payload: Mapping[str, Any], explanation: Mapping[str, Any], top: int | None
 ) -> list[tuple[str, float]]:
     """Return the `top` words or patches with the largest absolute scores, or all, with their scores."""
-    scores = explanation["word_scores"]
-    if payload.get("picture"):
-        patches = select_strongest_patches(explanation["scores"], payload["picture"]["grid"], top)
-        return [(str(patch), patch.score) for patch in patches]
-    order = sorted(range(len(scores)), key=lambda i: -abs(scores[i]))
-    return [(sanitise_text(payload["words"][i]["text"]), scores[i]) for i in order[:top]]
-
-
-def format_axioms(explanation: Mapping[str, Any]) -> str:
-    """Return an explanation's axiom residuals; those of layers ("conservation.layer0") together."""
-    alone, layered = [], dict[str, list[str]]()
-    for name, residual in explanation["axioms"].items():
-        axiom, _, layer = name.replace("_", " ").partition(".")
-        if layer:
-            layered.setdefault(axiom, []).append(f"{residual:.1e}")
-        else:
-            alone.append(f"{axiom}: off by {residual:.1e}")
-    layers = [f"{axiom} by layer: off by {', '.join(off)}" for axiom, off in layered.items()]
-    return "; ".join([*alone, *layers])
-
-
-def format_segments(payload: Mapping[str, Any], explanation: Mapping[str, Any]) -> str:
-    """Return the shares of the two texts of a pair in an explanation; empty for a single text.
-
-    Methods whose word scores are no sums have no total.
-    """
-    adds_up = explanation.get("words_by", "sum") == "sum"
-    segments = sum_payload_segments(payload, explanation)
-    tokens = sum(segment.tokens for segment in segments)
-    parts = []
-    for name, segment in zip(("first", "second"), segments, strict=False):
-        size = "no score" if segment.share is None else f"{segment.share:.0%} of all scores by size"
-        chance = f"{segment.tokens / tokens:.0%} of the tokens"
-        total = f" {segment.total:+.3g}," if adds_up else ""
-        parts.append(f"{name} text{total} {size} ({chance})")
-    return "; ".join(parts)
-
-
-def list_explanation_notes(payload: Mapping[str, Any], explanation: Mapping[str, Any]) -> list[str]:
-    """Return the notes below an explanation: contrast, word scores, segments and axiom residuals."""
-    contrast = sanitise_text(
-        payload["provenance"].get("contrast", "")
-    )  # how a contrast of long answers was formed
-    notes = (
-        contrast,
-        format_word_note(payload, explanation),
-        format_segments(payload, explanation),
-        format_axioms(explanation),
-    )
-    return [note for note in notes if note]
+    names = (word["text"] for word in payload["words"])
+    pairs = zip(names, explanation["word_scores"], strict=True)
+    return sorted(pairs, key=lambda pair: -abs(pair[1]))[:top]
 
 
 def format_input_warnings(payload: Mapping[str, Any]) -> str:

@@ -30,15 +30,15 @@ from whence.core.result import RESULT_VERSION, Result
 from whence.data.dataset import match_label_names
 from whence.explain.explanation import compute_method_scale
 from whence.explain.request import resolve_methods
-from whence.methods import method as method_registry
-from whence.metrics import metric as metric_registry
-from whence.render.colour import (
+from whence.explain.word_scores import (
     NOT_CONSERVED_CODE,
     PAYLOAD_VERSION,
     WordAggregation,
     compute_word_score,
     describe_conservation_failure,
 )
+from whence.methods import method as method_registry
+from whence.metrics import metric as metric_registry
 from whence.runs.plan import Plan, to_plain_fields
 from whence.runs.records import SORT_COLUMNS, TABLES, Record
 from whence.runs.store import (

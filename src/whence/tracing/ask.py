@@ -6,6 +6,7 @@ explained scalar. `resolve_baseline` chooses the uninformative input of integrat
 zero without a padding token.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,12 +76,6 @@ class PredictionCache:
         self._known: dict[VariantKey, tuple[int, int]] = {}
         self._logits: dict[int, Tensor] = {}
 
-    def __call__(
-        self, variants: Sequence[EncodedInput], progress: Report = lambda _: None
-    ) -> Tensor:
-        """Return the logits of each variant, (variants, labels), in the order given."""
-        return self.answer(Variants.of(variants), progress)[0]
-
     def without(
         self,
         items: Sequence[EncodedInput],
@@ -89,36 +84,36 @@ class PredictionCache:
         how: Removal,
         fillers: Mapping[str, int],
         progress: Report = lambda _: None,
-    ) -> tuple[Tensor, list[int]]:
+    ) -> tuple[Tensor, Counter[int]]:
         """Return the logits of inputs without sets of their tokens, (sets, draws, labels), and the passes of each input.
 
-        `owners` has the number of each set's input. Passes are those that an input needs by itself, cache hits
-        included; equal variants of it need one. Only the removal "draw" has several draws.
+        `owners` has the number of each set's input. Only the removal "draw" has several draws.
         """
-        before, draws, passes = self.forwards, 1, [0] * len(items)
-        if how == "draw":
-            assert self.infill is not None, "without a language model, resolve refuses to draw"
-            variants, passes = self.infill(items, owners, sets, progress)
-            draws = DRAWS_PER_REMOVAL
-        else:
+        if how != "draw":
             variants = remove_sets(items, owners, sets, how, fillers)
-        logits, keys = self.answer(variants, progress)
-        for owner, _ in set(zip((o for o in owners for _ in range(draws)), keys, strict=True)):
-            passes[owner] += 1
-        progress(sum(passes) - (self.forwards - before))  # cache hits
-        return logits.reshape(len(sets), draws, -1), passes
+            logits, passes = self.answer(variants, owners, progress)
+            return logits[:, None], passes
+        assert self.infill is not None, "without a language model, resolve refuses to draw"
+        variants, drawn = self.infill(items, owners, sets, progress)
+        logits, passes = self.answer(variants, variants.owners.tolist(), progress)
+        return logits.reshape(len(sets), DRAWS_PER_REMOVAL, -1), passes + drawn
 
     def answer(
-        self, variants: Variants, progress: Report = lambda _: None
-    ) -> tuple[Tensor, list[VariantKey]]:
-        """Return the logits of variants, (variants, labels), and a key of each: equal ones are run once."""
-        keys = variants.build_keys()
+        self, variants: Variants, owners: Sequence[int], progress: Report = lambda _: None
+    ) -> tuple[Tensor, Counter[int]]:
+        """Return the logits of variants, (variants, labels), and the passes that each owner needs by itself.
+
+        Equal variants are run once. Passes of an owner include cache hits.
+        """
+        keys, before = variants.build_keys(), self._runs
         new = {key: row for row, key in enumerate(keys) if key not in self._known}
         if new:
             self._ask(variants, new, progress)
+        passes = Counter(owner for owner, _ in set(zip(owners, keys, strict=True)))
+        progress(passes.total() - (self._runs - before))  # cache hits
         labels = self._known[keys[0]][0]
         rows = torch.tensor([self._known[key][1] for key in keys])
-        return self._logits[labels][rows.to(self._device)], keys
+        return self._logits[labels][rows.to(self._device)], passes
 
     def _ask(self, variants: Variants, new: Mapping[VariantKey, int], progress: Report) -> None:
         names, rows, kinds = [*new], [*new.values()], variants.list_kinds(self._policy)
@@ -259,85 +254,59 @@ class ModelQuery:
         """Return the explained scalar of the inputs as they are, (batch,): known already, no call."""
         return self._targets.value(self._logits, of)
 
-    def __call__(
-        self, variants: Iterable[tuple[int, EncodedInput]], of: OutputScale | None = None
-    ) -> Tensor:
-        """Return the scalar of each (input's number, variant of it), in the order given.
-
-        Equal variants within a chunk, at most 2,048 in a row, are run once.
-        """
-        parts = [self._measure(*answered, of) for answered in self._answer(variants)]
-        return torch.cat([self._logits.new_empty(0), *(values[:, 0] for values in parts)])
-
     def without(self, holes: Sequence[Sequence[Collection[int]]], how: Removal) -> list[Tensor]:
         """Return, for each input, the target's probability with each of its sets of masked positions removed.
 
         With the removal "draw" it is the mean over the draws; each set takes a call of the language model.
         """
-        requests = ((row, places) for row, sets in enumerate(holes) for places in sets)
-        parts = [
-            self._measure(owners, logits, "probability").mean(1)
-            for owners, logits in self._answer_without(requests, how)
-        ]
-        values = torch.cat([self._logits.new_empty(0), *parts])
-        return list(torch.split(values, [len(sets) for sets in holes]))
+        values = [self._logits.new_empty(0)]
+        masked = ((row, places) for row, sets in enumerate(holes) for places in sets)
+        for owners, logits in self._answer_without(masked, how):
+            count, draws, _ = logits.shape
+            rows = torch.tensor(owners, device=self._device).repeat_interleave(draws)
+            own = self._targets.at(rows).value(logits.flatten(0, 1), "probability")
+            values.append(own.reshape(count, draws).mean(1))
+        return list(torch.split(torch.cat(values), [len(sets) for sets in holes]))
 
     def compute_probabilities_without(
         self, holes: Iterable[tuple[int, Collection[int]]], how: Removal
     ) -> Tensor:
         """Return the probabilities of all labels, (holes, labels), without each (input's number, positions)."""
-        return self._compute_shares(self._answer_without(holes, how))
+        task, none = self._targets.task, self._logits.new_empty((0, self._logits.shape[1]))
+        answered = self._answer_without(holes, how)
+        parts = [compute_probabilities(logits.double(), task).mean(1) for _, logits in answered]
+        return torch.cat([none.double(), *parts])
 
     def shares(self, variants: Iterable[tuple[int, EncodedInput]]) -> Tensor:
         """Return the probabilities of all labels for each (input's number, variant of it), (variants, labels)."""
-        return self._compute_shares(self._answer(variants))
-
-    def _compute_shares(self, answered: Iterable[tuple[Sequence[int], Tensor]]) -> Tensor:
-        task, none = self._targets.task, self._logits.new_empty((0, self._logits.shape[1])).double()
-        parts = [compute_probabilities(logits.double(), task).mean(1) for _, logits in answered]
-        return torch.cat([none, *parts])
-
-    def _measure(self, owners: Sequence[int], logits: Tensor, of: OutputScale | None) -> Tensor:
-        """Return the scalar of each owner's logits, (variants, draws), from (variants, draws, labels)."""
-        rows = torch.tensor(owners, device=self._device).repeat_interleave(logits.shape[1])
-        return self._targets.at(rows).value(logits.flatten(0, 1), of).reshape(logits.shape[:2])
-
-    def _answer(
-        self, variants: Iterable[tuple[int, EncodedInput]]
-    ) -> Iterator[tuple[list[int], Tensor]]:
-        """Yield the owners of variants, and the variants' logits, (variants, 1, labels), in chunks."""
-        for owners, chunk in self._iterate_chunks(variants, 1):
-            before = self._answers.forwards
-            logits, keys = self._answers.answer(Variants.of(chunk), self._progress)
-            distinct = set(zip(owners, keys, strict=True))
-            for owner, _ in distinct:
-                self.forwards[owner] += 1
-            self._progress(len(distinct) - (self._answers.forwards - before))  # cache hits
-            yield owners, logits[:, None]
+        owners, items = zip(*variants, strict=True)
+        logits, passes = self._answers.answer(Variants.of(items), owners, self._progress)
+        self._count(passes)
+        return compute_probabilities(logits.double(), self._targets.task)
 
     def _answer_without(
-        self, holes: Iterable[tuple[int, Collection[int]]], how: Removal
+        self, masked: Iterable[tuple[int, Collection[int]]], how: Removal
     ) -> Iterator[tuple[list[int], Tensor]]:
-        """Yield the owners of masked positions, and the logits without these, (sets, draws, labels), in chunks."""
-        items = self._batch.items
-        for owners, sets in self._iterate_chunks(holes, count_passes_per_removal(how)):
-            logits, passes = self._answers.without(
+        """Yield the inputs' numbers and the logits, (sets, draws, labels), without masked positions, in chunks.
+
+        Equal variants within a chunk are run once.
+        """
+        items, masked = self._batch.items, iter(masked)
+        longest, passes = max(map(len, items)), count_passes_per_removal(how)
+        size = max(1, min(_MAX_VARIANTS, _MAX_TOKENS // max(1, longest)) // passes)
+        while chunk := list(islice(masked, size)):
+            owners, sets = [row for row, _ in chunk], [places for _, places in chunk]
+            logits, counts = self._answers.without(
                 items, owners, sets, how, self.fillers, self._progress
             )
-            for owner, count in enumerate(passes):
-                self.forwards[owner] += count
+            self._count(counts)
             yield owners, logits
-
-    def _iterate_chunks(
-        self, queries: Iterable[tuple[int, Query]], passes: int
-    ) -> Iterator[tuple[list[int], list[Query]]]:
-        """Yield queries, each with an input's number, in chunks; without a shared cache, answers are dropped between."""
-        longest, queries = max(map(len, self._batch.items)), iter(queries)
-        size = max(1, min(_MAX_VARIANTS, _MAX_TOKENS // max(1, longest)) // passes)
-        while chunk := list(islice(queries, size)):
-            yield [owner for owner, _ in chunk], [query for _, query in chunk]
             if not self._keep:
                 self._answers.forget()
+
+    def _count(self, passes: Counter[int]) -> None:
+        for row, count in passes.items():
+            self.forwards[row] += count
 
     @cached_property
     def embeddings(self) -> list[Tensor]:
@@ -379,12 +348,8 @@ class ModelQuery:
 
     def at(self, points: Iterable[EmbeddedInput], of: OutputScale | None = None) -> Tensor:
         """Return the scalar at each (input's number, vectors), in the order given."""
-        values = [self._logits.new_empty(0)]
-        for chunk in self._split_into_batches(points):
-            rows = [row for row, _ in chunk]
-            vectors = self._batch.pad_values([vectors for _, vectors in chunk], rows)
-            values += [one for *_, one, _ in self._evaluate(rows, vectors, of, slope=False)]
-        return torch.cat(values)
+        values = [one for *_, one, _ in self._evaluate_points(points, of, slope=False)]
+        return torch.cat([self._logits.new_empty(0), *values])
 
     def slopes(
         self, points: Iterable[EmbeddedInput], of: OutputScale | None = None
@@ -393,11 +358,16 @@ class ModelQuery:
 
         Points are consumed one batch at a time, so that no more of them need be in memory.
         """
+        for batch, *_, slopes in self._evaluate_points(points, of, slope=True):
+            yield from batch.unpad_values(slopes)
+
+    def _evaluate_points(
+        self, points: Iterable[EmbeddedInput], of: OutputScale | None, *, slope: bool
+    ) -> Iterator[tuple[Batch, slice, Tensor | slice, Tensor, Tensor]]:
         for chunk in self._split_into_batches(points):
             rows = [row for row, _ in chunk]
             vectors = self._batch.pad_values([vectors for _, vectors in chunk], rows)
-            for batch, *_, slopes in self._evaluate(rows, vectors, of, slope=True):
-                yield from batch.unpad_values(slopes)
+            yield from self._evaluate(rows, vectors, of, slope=slope)
 
     def sum_slopes(
         self, count: int, build: Callable[[list[int], list[int]], tuple[Tensor, Tensor]]

@@ -1,5 +1,6 @@
 """Replacements for removed tokens, drawn from a masked language model, batched and cached (`InfillCache`)."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -45,7 +46,7 @@ class InfillCache:
         owners: Sequence[int],
         sets: Sequence[Collection[int]],
         progress: Callable[[int], None] = lambda _: None,
-    ) -> tuple[Variants, list[int]]:
+    ) -> tuple[Variants, Counter[int]]:
         """Return each owner (an item's number) with a set of its tokens replaced, in `DRAWS_PER_REMOVAL` draws.
 
         All positions of one set are masked together, and each token is drawn from the language model's
@@ -64,10 +65,9 @@ class InfillCache:
         for rows, name in zip(ids, names, strict=True):
             if name[1]:
                 rows[:, list(name[1])] = self._known[name]
-        passes = [0] * len(items)
-        for row, own in {(row, frozenset(own)) for row, own in zip(owners, sets, strict=True)}:
-            passes[row] += bool(own)
-        return drawn, passes
+        asked = {(row, frozenset(own)) for row, own in zip(owners, sets, strict=True) if len(own)}
+        progress(len(asked) - len(new))  # cache hits
+        return drawn, Counter(row for row, _ in asked)
 
     def _draw(
         self,

@@ -200,6 +200,12 @@ class TargetSpec:
             raise UnknownTarget(f"A contrast needs two different labels. Got {target!r}.")
         return cls(main, against, of)
 
+    @classmethod
+    def from_targets(cls, targets: Sequence[Target]) -> "TargetSpec":
+        """Return one target for a batch, with an output of its own for each input."""
+        others = tuple(target.against.index for target in targets if target.against is not None)
+        return cls(tuple(target.index for target in targets), others or None, targets[0].of)
+
     def resolve(self, logits: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return the indices of the output and of the contrasted output, each (batch,)."""
         against = None if self.against is None else _resolve_output(self.against, logits)

@@ -97,9 +97,9 @@ def assess(
         raise BadParameter(
             f"budget must be a whole number of model calls, at least 1. Got {budget!r}."
         )
-    tests = TrustTestRunner(
-        trial, list(prices), budget, spent, removals, _describe_measured_output(trial, payload)
-    )
+    measured = "the value" if trial.task == "regression" else "the probability"
+    subject = f"{measured} of {format_target(payload['target'])}"
+    tests = TrustTestRunner(trial, prices, budget, spent, removals, subject)
     before = spent()
     # All tests that remove something run together; each of the others takes what the budget still leaves.
     agenda = [[(rule, how) for rule in VERDICT_RULES if rule.removes for how in removals]]
@@ -115,10 +115,8 @@ def assess(
     ]
     cost = spent()
     shared = ["model", "input", "tokens", "words", "prediction", "target"]
-    rules, matters = (
-        [rule.to_dict() for rule in VERDICT_RULES],
-        describe_removal_effect(methods, removals),
-    )
+    rules = [rule.to_dict() for rule in VERDICT_RULES]
+    matters = describe_removal_effect(methods, removals)
     if payload.get("picture"):
         shared, unit = [*shared, "picture"], "patch"
         rules = [{**rule, "question": to_patch_wording(rule["question"])} for rule in rules]
@@ -148,12 +146,6 @@ def assess(
     )
 
 
-def _describe_measured_output(trial: Trial, payload: Mapping[str, Any]) -> str:
-    """Return the name of the measured output: the probability or value of the target."""
-    what = "the value" if trial.task == "regression" else "the probability"
-    return f"{what} of {format_target(payload['target'])}"
-
-
 def _build_method_result(
     explanation: Mapping[str, Any], tests: list[dict[str, Any]], first: Removal
 ) -> dict[str, Any]:
@@ -175,44 +167,29 @@ _VERDICT_ADVICE = {
     "fails": "is not to be relied on",
     "not tested": "could not be tested",
 }
-
-
 # The result that decides each verdict: the first entry (result, tests) that occurs.
 _BEHAVIOUR_TESTS = tuple(rule.name for rule in VERDICT_RULES if rule.name not in AXIOM_TESTS)
 _DECISIVE_RESULTS: dict[str, list[tuple[str, tuple[str, ...]]]] = {
+    "fails": [("fails", MAIN_TESTS), ("fails", ("randomisation",))],
     "weak": [("fails", _BEHAVIOUR_TESTS), ("weak", _BEHAVIOUR_TESTS), ("not tested", MAIN_TESTS)],
     "not tested": [("not tested", MAIN_TESTS)],
 }
 
-_COUNT_PHRASES = (
-    ("holds", "can be believed", "can be believed"),
-    ("weak", "is to be taken with care", "are to be taken with care"),
-    ("fails", "is not to be relied on", "are not to be relied on"),
-    ("not tested", "could not be tested", "could not be tested"),
-)
-
 
 def describe_method_verdict(method: str, verdict: str, tests: Sequence[Mapping[str, Any]]) -> str:
     """Describe the verdict on a method, with the result that decided it."""
-    index = {test["name"]: test for test in tests}
     head = f"{method} {_VERDICT_ADVICE[verdict]}: "
     if verdict == "holds":
+        index = {test["name"]: test for test in tests}
         untested = [name for name in _BEHAVIOUR_TESTS if index[name]["verdict"] == "not tested"]
         missing = f" Not tested: {', '.join(untested).replace('_', ' ')}." if untested else ""
-        return (
-            head + _join_sentences(index["deletion"]["why"], index["sufficiency"]["why"]) + missing
-        )
-    for result, names in _DECISIVE_RESULTS.get(verdict) or [("fails", _list_failing_tests(index))]:
+        first, second = (_lower_first(index[name]["why"]) for name in MAIN_TESTS)
+        return f"{head}{first.removesuffix('.')}, and {second}{missing}"
+    for result, names in _DECISIVE_RESULTS[verdict]:
         for test in tests:
             if test["verdict"] == result and test["name"] in names:
                 return head + _lower_first(test["why"])
     return head + "no test was decisive."
-
-
-def _list_failing_tests(index: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the tests by which a method fails: a main test, or else randomisation."""
-    by_main = any(index[name]["verdict"] == "fails" for name in MAIN_TESTS)
-    return MAIN_TESTS if by_main else ("randomisation",)
 
 
 def describe_card_verdict(methods: Sequence[Mapping[str, Any]]) -> str:
@@ -220,10 +197,13 @@ def describe_card_verdict(methods: Sequence[Mapping[str, Any]]) -> str:
     if len(methods) == 1:
         return str(methods[0]["sentence"])
     parts = []
-    for verdict, one, several in _COUNT_PHRASES:
+    for verdict, advice in _VERDICT_ADVICE.items():
         names = [method["method"] for method in methods if method["verdict"] == verdict]
+        phrase = advice.removesuffix(" here")
+        if len(names) > 1:
+            phrase = phrase.replace("is ", "are ", 1)
         if names:
-            parts.append(f"{len(names)} {one if len(names) == 1 else several} ({', '.join(names)})")
+            parts.append(f"{len(names)} {phrase} ({', '.join(names)})")
     return f"Of {len(methods)} explanations of this prediction, {', '.join(parts)}."
 
 
@@ -233,35 +213,29 @@ def describe_removal_effect(
     """Describe how much the verdicts depend on the removal, if several were tried."""
     if len(removals) < 2:
         return None
-    widest, changed, phrase = -1.0, 0, ""
+    changed, spreads = 0, [(-1.0, "")]
     for method in methods:
         for name in dict.fromkeys(test["name"] for test in method["tests"] if test["remove"]):
-            placed = [
+            placed = sorted(
                 (test["percentile"], test["remove"], test["verdict"])
                 for test in method["tests"]
                 if test["name"] == name and test["percentile"] is not None
-            ]
-            if not placed:
-                continue
-            changed += len({verdict for _, _, verdict in placed}) > 1
-            (least, worst, _), (most, best, _) = min(placed), max(placed)
-            if most - least > widest:
-                widest = most - least
+            )
+            if placed:
+                changed += len({verdict for _, _, verdict in placed}) > 1
+                (least, worst, _), (most, best, _) = placed[0], placed[-1]
                 phrase = (
-                    f"most for {name.replace('_', ' ')} of {method['method']}, which beats {least:.0f}% of random "
-                    f"rankings with {worst} and {most:.0f}% with {best}"
+                    f"it matters most for {name.replace('_', ' ')} of {method['method']}, which beats {least:.0f}% of "
+                    f"random rankings with {worst} and {most:.0f}% with {best}"
                 )
+                spreads.append((most - least, phrase))
+    widest, phrase = max(spreads, key=lambda spread: spread[0])
     if widest < 0:
         return "How tokens are removed could not be compared: nothing could be tested."
     if not changed and widest < 1:
         return "How tokens are removed changes no verdict here, and next to nothing in the percentiles."
-    if not changed:
-        return f"How tokens are removed changes no verdict; it matters {phrase}."
-    return f"How tokens are removed changes {changed} verdict{'s' * (changed > 1)}; it matters {phrase}."
-
-
-def _join_sentences(first: str, second: str) -> str:
-    return f"{_lower_first(first).removesuffix('.')}, and {_lower_first(second)}"
+    many = f"{changed} verdict{'s' * (changed > 1)}" if changed else "no verdict"
+    return f"How tokens are removed changes {many}; {phrase}."
 
 
 def _lower_first(sentence: str) -> str:

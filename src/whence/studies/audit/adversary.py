@@ -1,4 +1,4 @@
-"""Search for adversarial attention (far from the model's own, same prediction): optimiser, results, Adam.
+"""Search for adversarial attention (far from the model's own, same prediction): results and optimisation.
 
 Jain and Wallace's optimiser, as one optimisation over all rows of a batch and all candidates of a row. Rows
 are independent: the loss is a sum over them, and Adam updates every number by its own gradients alone.
@@ -146,15 +146,15 @@ def optimise_attention(
     base, shares = replayed.base[:, None], replayed.shares.to(noise.dtype)
     # Jain and Wallace add the log of the uniform distribution, a constant that the softmax cancels.
     scores = (_START_STD * noise).requires_grad_()
-    adam = Adam(scores, search.rate)
+    adam = torch.optim.Adam([scores], lr=search.rate, amsgrad=True)
     for _ in range(search.steps):
         parts = _softmax_movable(scores, movable)
         answers = replayed(frame(parts))
         beyond = (_prediction_distance(answers, base, task) - search.epsilon).relu()
         far = _compute_divergences(parts, own, shares)
         loss = (search.weight * beyond).sum() - far.sum()
-        (slope,) = torch.autograd.grad(loss, scores)
-        adam.step(slope)
+        (scores.grad,) = torch.autograd.grad(loss, scores)
+        adam.step()
         tick()
     return _softmax_movable(scores, movable).detach()
 
@@ -194,23 +194,3 @@ def _compute_divergences(parts: Tensor, own: Tensor, shares: Tensor) -> Tensor:
 
 def _negative_entropy(p: Tensor) -> Tensor:
     return (p * (p + _LOG_EPSILON).log()).sum(-1)
-
-
-class Adam:
-    """Adam with AMSGrad (Kingma & Ba 2015; Reddi et al. 2018), in place; second moments never decay."""
-
-    def __init__(self, values: Tensor, rate: float) -> None:
-        self._values = values
-        self._rate = rate
-        self._steps = 0
-        self._mean, self._square, self._most = (torch.zeros_like(values) for _ in range(3))
-
-    @torch.no_grad()
-    def step(self, slope: Tensor) -> None:
-        """Update the values by one step against the gradient `slope`."""
-        self._steps += 1
-        self._mean.lerp_(slope, 0.1)
-        self._square.mul_(0.999).addcmul_(slope, slope, value=0.001)
-        torch.maximum(self._most, self._square, out=self._most)
-        size = (self._most.sqrt() / (1 - 0.999**self._steps) ** 0.5).add_(1e-8)
-        self._values.addcdiv_(self._mean, size, value=-self._rate / (1 - 0.9**self._steps))

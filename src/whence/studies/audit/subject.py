@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
@@ -74,18 +74,21 @@ def resolve_sites(site: str, layers: int, heads: int, *, pooled: bool) -> tuple[
     check_site(site)
     if pooled:
         return (AttentionSite((0,), None, "the attention"),)
-    last = _build_layer_site(layers - 1)
-    if site == "last":
-        return (last,)
-    if site == "all":
-        return (AttentionSite(tuple(range(layers)), None, "all layers"),)
-    if site == "layers":
-        return (last, *(_build_layer_site(at) for at in range(layers - 1)))
-    if site == "heads":
-        return (
-            last,
-            *(_build_head_site(at, head) for at in range(layers) for head in range(heads)),
-        )
+    by_layer = [AttentionSite((at,), None, f"layer {at}") for at in range(layers)]
+    by_head = [
+        AttentionSite((at,), head, f"layer {at}, head {head}")
+        for at in range(layers)
+        for head in range(heads)
+    ]
+    *rest, last = by_layer
+    named: dict[str, tuple[AttentionSite, ...]] = {
+        "last": (last,),
+        "all": (AttentionSite(tuple(range(layers)), None, "all layers"),),
+        "layers": (last, *rest),
+        "heads": (last, *by_head),
+    }
+    if site in named:
+        return named[site]
     layer, _, head = site.partition(".")
     at = int(layer) + (layers if int(layer) < 0 else 0)
     if not 0 <= at < layers or (head and int(head) >= heads):
@@ -93,15 +96,7 @@ def resolve_sites(site: str, layers: int, heads: int, *, pooled: bool) -> tuple[
             f"There is no site {site!r}: the model has the layers 0 to {layers - 1}, each with the heads 0 to "
             f"{heads - 1}. Allowed: {_ALLOWED_SITES}."
         )
-    return (_build_head_site(at, int(head)) if head else _build_layer_site(at),)
-
-
-def _build_layer_site(at: int) -> AttentionSite:
-    return AttentionSite((at,), None, f"layer {at}")
-
-
-def _build_head_site(at: int, head: int) -> AttentionSite:
-    return AttentionSite((at,), head, f"layer {at}, head {head}")
+    return (by_head[at * heads + int(head)] if head else by_layer[at],)
 
 
 class ReplayBatch:
@@ -208,14 +203,14 @@ _CELLS = {"cpu": 8192}
 _CELLS_ELSEWHERE = 1 << 16
 
 
-@dataclass(frozen=True, eq=False)
-class _Observation:
-    """Predictions and attention of one pass over all examples."""
+class _Observation(NamedTuple):
+    """What one pass over an example shows."""
 
-    probabilities: Numbers  # (examples, labels)
-    attention: list[Numbers]  # each (layers, heads, tokens): the rows that the prediction reads
+    probabilities: Numbers  # (labels,)
+    attention: Numbers  # (layers, heads, tokens): the rows that the prediction reads
+    rows: Tensor  # (rows,): the share of each row in the prediction
     pooled: bool  # a single attention over the tokens, no stack of layers
-    reads: int  # the largest number of rows that a prediction reads
+    reads: int  # the largest number of rows that a prediction of its batch reads
 
 
 @dataclass(eq=False)
@@ -249,13 +244,18 @@ class AuditSubject:
     @cached_property
     def sites(self) -> tuple[AttentionSite, ...]:
         """The attention sites of the audit; verdicts are about the first."""
-        layers, heads, _ = self._observation.attention[0].shape
-        return resolve_sites(self.site, layers, heads, pooled=self._observation.pooled)
+        layers, heads, _ = self._observations[0].attention.shape
+        return resolve_sites(self.site, layers, heads, pooled=self._pooled)
 
-    @property
+    @cached_property
     def probabilities(self) -> Numbers:
         """The model's predicted probabilities, (examples, labels)."""
-        return self._observation.probabilities
+        return np.stack([one.probabilities for one in self._observations])
+
+    @property
+    def read_rows(self) -> list[Tensor]:
+        """The share of each row of attention in the prediction, by example."""
+        return [one.rows for one in self._observations]
 
     @property
     def predictions(self) -> NDArray[np.int64]:
@@ -299,8 +299,8 @@ class AuditSubject:
         """Return the weights over the content of each example: the mean of the heads, adding up to 1."""
         site = site or self.sites[0]
         averages = []
-        for weights, places in zip(self._observation.attention, self.places, strict=True):
-            chosen = weights[list(site.layers)]
+        for one, places in zip(self._observations, self.places, strict=True):
+            chosen = one.attention[list(site.layers)]
             chosen = chosen if site.head is None else chosen[:, site.head, None]
             mean = chosen.mean((0, 1))[places]
             total = mean.sum()
@@ -316,8 +316,8 @@ class AuditSubject:
     def attention_by_head(self) -> list[Numbers]:
         """Return the weights over the content of each example, (layers, heads, content)."""
         return [
-            weights[:, :, places]
-            for weights, places in zip(self._observation.attention, self.places, strict=True)
+            one.attention[:, :, places]
+            for one, places in zip(self._observations, self.places, strict=True)
         ]
 
     def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
@@ -368,10 +368,11 @@ class AuditSubject:
             shape = len(site.layers), site.head is not None
             return (*shape, site.layers) if alone else shape
 
+        reads = max(one.reads for one in self._observations)
         rules = replace(
             self.policy,
             size=1 if self.policy.size == 1 else max(1, cells),
-            cells=max(1, cells // max(1, self._observation.reads // 8)),
+            cells=max(1, cells // max(1, reads // 8)),
         )
         sites = sorted(self.sites[:1] if at is None else at, key=find_group)
         for _, group in groupby(sites, find_group):
@@ -392,7 +393,7 @@ class AuditSubject:
         replay = AttentionReplay(self.loaded.model, batch, layers, self.loaded.task)
         movable = torch.zeros(len(rows), batch.real.shape[1], dtype=torch.bool)
         for row, number in enumerate(numbers):
-            if self.special == "free" and not self._observation.pooled:
+            if self.special == "free" and not self._pooled:
                 movable[row] = batch.real[row * copies].cpu()
             else:
                 movable[row, self.places[number]] = True
@@ -420,12 +421,14 @@ class AuditSubject:
         return [[by_number[i] for i in range(len(self))] for by_number in results.values()]
 
     @cached_property
-    def _observation(self) -> _Observation:
-        rows = self.map_batches("attention", self._observe_batch)
-        shares, attention, pooled, reads = zip(*rows, strict=True)
-        return _Observation(np.stack(shares), list(attention), any(pooled), max(reads))
+    def _observations(self) -> list[_Observation]:
+        return self.map_batches("attention", self._observe_batch)
 
-    def _observe_batch(self, _: Sequence[int], batch: Batch) -> Iterable[Any]:
+    @property
+    def _pooled(self) -> bool:
+        return any(one.pooled for one in self._observations)
+
+    def _observe_batch(self, numbers: Sequence[int], batch: Batch) -> list[_Observation]:
         loaded = self.loaded
         trace = self.trace_attention(batch)
         if trace.logits.shape[1] != len(loaded.labels):
@@ -437,8 +440,16 @@ class AuditSubject:
         weights = _compute_read_weights(trace).cpu().numpy()
         reads = ReadRows.of(trace.rows).places.shape[1]
         return [
-            (row, own[:, :, real], trace.pooled, reads)
-            for row, own, real in zip(shares, weights, batch.real.cpu().numpy(), strict=True)
+            _Observation(
+                share,
+                own[:, :, real],
+                rows if trace.pooled else rows[: len(self.items[number])],
+                trace.pooled,
+                reads,
+            )
+            for number, share, own, real, rows in zip(
+                numbers, shares, weights, batch.real.cpu().numpy(), trace.rows, strict=True
+            )
         ]
 
     def trace_attention(self, batch: Batch) -> Trace:

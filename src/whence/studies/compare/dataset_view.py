@@ -214,7 +214,7 @@ class DatasetInputs:
         self._out: set[int] = set()
 
     @property
-    def used(self) -> int:
+    def count(self) -> int:
         """The number of usable rows."""
         return len(self.numbers) - len(self._out)
 
@@ -241,7 +241,7 @@ class DatasetInputs:
     def list_omissions(self) -> list[str]:
         """Return sentences on rows that were not drawn, not usable or truncated; refuse data without usable ones."""
         taken, given = len(self.numbers), len(self.examples)
-        if not self.used and self._first is not None:
+        if not self.count and self._first is not None:
             raise type(self._first)(f"None of the {taken} examples can be used. {self._first}")
         how = (
             f"{taken} of {given} rows were drawn at random."
@@ -459,7 +459,7 @@ def summarise_words(
         "data": inputs.name,
         "method": method,
         "signed": request.is_signed,
-        "used": inputs.used,
+        "used": inputs.count,
         "left_out": omissions,
         "classes": [
             {
@@ -470,7 +470,7 @@ def summarise_words(
             for label in explainer.labels
         ],
         "note": _describe_word_scores(
-            request.is_signed, least, even / max(inputs.used, 1), explainer.loaded.task
+            request.is_signed, least, even / max(inputs.count, 1), explainer.loaded.task
         ),
     }
 

@@ -55,7 +55,7 @@ class ImitationLoss:
         self._probabilities = torch.tensor(model.probabilities, device=device)
         self._attention = [torch.tensor(weights, device=device) for weights in model.attention()]
         self._content = [torch.tensor(places, device=device) for places in model.content]
-        self._rows = _compute_row_shares(model)
+        self._rows = model.read_rows
 
     def loss(self, weight: float) -> Loss:
         """Return the loss: TVD(p, own p) - weight · KL(attention ‖ own attention), the mean of a batch.
@@ -104,17 +104,6 @@ class ImitationLoss:
         for row, (number, values) in enumerate(zip(numbers, content, strict=True)):
             padded[row, self._content[number]] = values.to(padded.dtype)
         return padded
-
-
-def _compute_row_shares(model: AuditSubject) -> list[Tensor]:
-    """Return the shares of the rows that the prediction reads, by example; retrained models read the same rows."""
-
-    def read(numbers: Sequence[int], batch: Batch) -> list[Tensor]:
-        trace = model.trace_attention(batch)
-        lengths = [None if trace.pooled else len(model.items[number]) for number in numbers]
-        return [row[:length] for row, length in zip(trace.rows, lengths, strict=True)]
-
-    return model.map_batches("attention", read)
 
 
 @dataclass(frozen=True, eq=False)
