@@ -500,8 +500,12 @@ def sketch_plot(plot: PlotData, width: int) -> list[str]:
     rows = []
     for row in reversed(range(_SKETCH_ROWS)):
         cells = np.where((under <= row) & (row <= over), "░", " ")
-        cells[(np.minimum(line, before) <= row) & (row <= np.maximum(line, before))] = "┃"
-        cells[line == row] = "━"
+        cells[(np.minimum(line, before) < row) & (row < np.maximum(line, before))] = "┃"
+        cells[(line == row) & (before == row)] = "━"
+        cells[(line == row) & (before < row)] = "┏"
+        cells[(line == row) & (before > row)] = "┗"
+        cells[(before == row) & (line < row)] = "┓"
+        cells[(before == row) & (line > row)] = "┛"
         rows.append(f"{labels.get(row, ''):>{left - 1}} │{''.join(cells)}")
     return [
         plot["title"],

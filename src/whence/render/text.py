@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from whence.render import document as doc
-from whence.render.charts import expand_plot
+from whence.render.charts import expand_plot, sketch_plot
 from whence.render.colour import (
     format_target,
     select_strongest_patches,
@@ -130,6 +130,8 @@ def _format_block(block: doc.Block) -> Iterator[str]:
                 yield from align_columns([heads, *rows])
         case doc.TintedText():
             yield from [f"  {to_line(block.plain)}"] if block.plain else []
+        case doc.Plot(plot):
+            yield from map(sanitise_text, sketch_plot(plot, _TEXT_WIDTH))
         case doc.Code(text):
             yield from (f"    {sanitise_text(line)}" for line in text.splitlines())
 
