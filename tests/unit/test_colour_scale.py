@@ -8,14 +8,9 @@ import whence
 from tests import language_models, trust_card_payloads
 from whence.core.errors import BadMethod
 from whence.explain.report import build_document
-from whence.methods import method, resolve_score_unit
-from whence.render.colour import (
-    SCORE_UNITS,
-    compute_colour_scale,
-    compute_shades,
-    get_colour_scale,
-    scale_scores,
-)
+from whence.explain.word_scores import compute_colour_scale
+from whence.methods import SCORE_UNITS, method, resolve_score_unit
+from whence.render.colour import compute_shades, get_colour_scale, scale_scores
 
 FAINT = [0.005, -0.001, 0.0]
 
@@ -97,8 +92,8 @@ def faint_explanation():
 
 def test_faint_explanation_is_nearly_white_with_a_note_on_every_surface(faint_explanation):
     payload = faint_explanation.to_dict()
-    tints = compute_shades(payload, payload["explanations"][0])
-    assert 0 < max(map(abs, tints.words)) < 0.1
+    own = payload["explanations"][0]
+    assert 0 < max(map(abs, compute_shades(own, own["word_scores"]))) < 0.1
     note = payload["explanations"][0]["scale"]["note"]
     assert note.startswith("No word reaches 0.08 logits")
     html = build_document([payload]).to_html()

@@ -19,12 +19,11 @@ from whence.render.colour import (
     IMAGE_NEGATIVE,
     IMAGE_POSITIVE,
     compute_heatmap,
-    compute_map_colour,
+    compute_hues,
     compute_opacity,
     scale_scores,
-    select_strongest_patches,
 )
-from whence.render.image_maps import (
+from whence.render.images import (
     decode_png_base64,
     dim_image,
     encode_png_base64,
@@ -121,13 +120,6 @@ def test_compute_heatmap_equals_bilinear_interpolation_of_torch(grid, size):
     )
 
 
-def test_select_strongest_patches_orders_by_absolute_score():
-    first, second = select_strongest_patches([0.0, -3.0, 1.0, 2.0, 0.0, 0.0], (2, 3), 2)
-    # Place 1 is in the first row and second column, place 3 begins the second row.
-    assert (first.row, first.column, first.score) == (1, 2, -3.0)
-    assert str(second) == "row 2, column 1"
-
-
 def test_scale_scores_equals_hand_computed_values_and_is_zero_for_level_scores():
     # Signed: by the largest size, 4. Unsigned: from the smallest, 1, to the largest, 5.
     np.testing.assert_array_equal(scale_scores([2.0, -4.0, 0.0], signed=True), [0.5, -1.0, 0.0])
@@ -141,7 +133,7 @@ def luminance(colour):
 
 
 def test_map_colours_brighten_evenly_and_signs_differ_in_blue():
-    bright = [luminance(compute_map_colour(step / 20, signed=False)) for step in range(21)]
+    bright = [luminance(compute_hues(np.array(step / 20), signed=False)) for step in range(21)]
     assert all(b - a > 3 for a, b in pairwise(bright))
     # What is left to people without red or green cones, blue against the rest, tells the two sides apart.
     assert (

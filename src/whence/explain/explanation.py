@@ -22,13 +22,15 @@ from whence.data.tokens import EncodedInput
 from whence.data.words import Granularity, check_granularity, parse_passage_marks, split_pieces
 from whence.explain.word_scores import (
     PAYLOAD_VERSION,
+    ColourScale,
     SegmentScore,
     WordAggregation,
+    compute_colour_scale,
     sum_by_segment,
 )
 from whence.methods import resolve_score_unit
-from whence.render.colour import ColourScale, compute_colour_scale, compute_heatmap
-from whence.render.image_maps import Pixels, decode_png_base64, encode_png_base64
+from whence.render.colour import compute_heatmap
+from whence.render.images import Pixels, decode_png_base64, encode_png_base64
 from whence.trust.card import Trust
 
 if TYPE_CHECKING:

@@ -42,8 +42,8 @@ from whence.explain.tasks.causal_lm import (
     select_columns,
     with_decoder_start,
 )
+from whence.explain.word_scores import ColourScale
 from whence.models.model import LoadedModel
-from whence.render.colour import ColourScale
 from whence.tracing.target import TargetSpec
 
 if TYPE_CHECKING:

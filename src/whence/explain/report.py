@@ -6,9 +6,14 @@ the size of all scores; `by length` is the part that an explanation which knows 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from whence.explain.word_scores import SegmentScore, WordAggregation, sum_by_segment
+from whence.explain.word_scores import (
+    ColourScale,
+    SegmentScore,
+    WordAggregation,
+    compute_colour_scale,
+    sum_by_segment,
+)
 from whence.render.blocks import (
     build_pictures,
     build_provenance,
@@ -16,13 +21,7 @@ from whence.render.blocks import (
     build_tinted_input,
     build_top_table,
 )
-from whence.render.colour import (
-    IMAGE_SCALE_NOTE,
-    TEXT_SCALE_NOTE,
-    ColourScale,
-    compute_colour_scale,
-    format_target,
-)
+from whence.render.colour import IMAGE_SCALE_NOTE, TEXT_SCALE_NOTE, format_target
 from whence.render.document import (
     Block,
     Cell,
@@ -37,7 +36,7 @@ from whence.render.document import (
     TintedText,
     Tone,
 )
-from whence.render.image_maps import describe_group_prediction, group_by_image
+from whence.render.images import describe_group_prediction, group_by_image
 from whence.render.text import (
     describe_prediction,
     format_input_warnings,
@@ -63,7 +62,7 @@ def build_document(
     payloads: Sequence[JsonObject], top: int = 10, title: str = PAGE_TITLE, *, listed: bool = False
 ) -> Document:
     """Return the document of the explanations of one input or several; `listed` lists the predictions first."""
-    groups = group_by_image([dict(payload) for payload in payloads])
+    groups = group_by_image(payloads)
     notes = [IMAGE_SCALE_NOTE if own[0].get("picture") else TEXT_SCALE_NOTE for own in groups]
     sections = [_build_section(own, top) for own in groups]
     if listed:
@@ -74,7 +73,7 @@ def build_document(
     return Document(title, sections, " ".join(dict.fromkeys(notes)))
 
 
-def _build_section(own: list[dict[str, Any]], top: int) -> Section:
+def _build_section(own: Sequence[JsonObject], top: int) -> Section:
     """Return the section of one input; several payloads are several classes of one picture."""
     first = own[0]
     blocks: list[Block] = [

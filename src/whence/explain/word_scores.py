@@ -1,8 +1,17 @@
-"""Scores of words and of texts from those of tokens, what scores promise to add up to, and the JSON object of several methods."""
+"""Scores of words and of texts from those of tokens, their colour scale, what they promise, and JSON of several methods.
+
+A method states the unit of its scores: the unit of the explained output, the same weighted by attention, shares of a
+whole, or none. Full colour is the largest |score| of a word, a patch or a piece, but never less than the floor: 0.02 of
+a probability, 0.08 logits (the steepest slope of softmax and sigmoid is 1/4), 2% of a whole. So scores that change next
+to nothing are next to white. No colour is 0; for methods without sign it is the smallest score, because otherwise
+methods that give every word a share would paint all words alike.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
+
+from whence.methods import ScoreUnit
 
 PAYLOAD_VERSION = 1
 
@@ -111,3 +120,120 @@ def compute_word_score(
     """Return a word's score: the sum of its tokens' scores, or their mean if `by` is not "sum"."""
     total = sum(scores[place] for place in places)
     return total if by == "sum" else total / len(places)
+
+
+_MIN_PROBABILITY = 0.02  # two percentage points
+
+
+# The steepest slope of softmax and sigmoid is 1/4: a smaller change of a logit moves a probability by less.
+_MIN_LOGIT = 4 * _MIN_PROBABILITY
+
+
+_MIN_SHARE = 0.02
+
+
+_MIN_TIMES_EQUAL = (
+    2  # with more than a hundred features, the floor is twice the share of an equal division
+)
+
+
+# Contributions weighted by even attention in each layer, then summed over layers, shrink by features / layers;
+# models have about this many layers.
+_TYPICAL_LAYERS = 12
+
+
+NO_UNIT_NOTE = "no unit, colours only compare the {parts} of this input with each other"
+
+
+class ColourScale(TypedDict):
+    """The colour scale of one explanation, as in its JSON object."""
+
+    unit: Literal["logit", "probability", "value", "share", "relative"]
+    floor: float | None  # the smallest score of full colour; null: unknown
+    start: float  # the score of no colour
+    full: float  # the score of full colour
+    legend: str  # the scale as a sentence, with the unit
+    note: str | None  # states that no score reaches the floor, if so
+
+
+def compute_colour_scale(
+    scores: Sequence[float],
+    unit: ScoreUnit,
+    *,
+    signed: bool = True,
+    of: str = "logit",
+    is_value: bool = False,
+    part: str = "word",
+    count: int | None = None,
+) -> ColourScale:
+    """Return the colour scale of scores; leave out those of special tokens.
+
+    `signed`: whether the method's scores have a sign. `of`: scores of a "logit" or a "probability"; with `is_value`, of
+    the value of a regression, for which no floor is known. `part`: the feature that has a score: "word", "patch",
+    "piece"; `count`: the number of features, if they have several scores each.
+    """
+    largest = max(map(abs, scores), default=0.0)
+    kind: Any = unit
+    if unit in ("output", "weighted"):
+        kind = "value" if is_value else "probability" if of == "probability" else "logit"
+    count = max(1, len(scores) if count is None else count)
+    floor = {
+        "logit": _MIN_LOGIT,
+        "probability": _MIN_PROBABILITY,
+        "share": min(_MIN_SHARE, _MIN_TIMES_EQUAL / count),
+    }.get(kind)
+    if floor is not None and unit == "weighted":
+        floor *= min(1.0, _TYPICAL_LAYERS / count)
+    start = 0.0 if signed else max(0.0, min(scores, default=0.0))
+    full = max(largest, start + (floor or 0.0))
+    weighted = ", weighted by attention" if unit == "weighted" else ""
+    return {
+        "unit": kind,
+        "floor": floor,
+        "start": start,
+        "full": full,
+        "legend": _format_scale_legend(start, full, kind, part, weighted),
+        "note": None
+        if floor is None or largest >= floor
+        else _format_floor_note(floor, kind, part, weighted or _FLOOR_MEANINGS.get(kind, "")),
+    }
+
+
+def format_amount(score: float, unit: str, *, short: bool = False) -> str:
+    """Format a score with its unit; with `short`, without the unit's name."""
+    size = f"{score:.2g}"
+    if unit == "share" and short:
+        return f"{100 * score:.2g}%"
+    return (
+        size
+        if short
+        else {
+            "logit": f"{size} logits",
+            "probability": f"{size} of probability",
+            "value": f"{size} in units of the output",
+            "share": f"{100 * score:.2g}% of the whole",
+        }.get(unit, size)
+    )
+
+
+def _format_scale_legend(start: float, full: float, kind: str, part: str, weighted: str) -> str:
+    if full == start:
+        return f"no colour: every score is {start:.2g}"
+    text = f"full colour: {format_amount(full, kind)}{weighted}"
+    text += f", no colour: {format_amount(start, kind, short=True)}" if start else ""
+    return (
+        text if kind != "relative" else f"{text}; {NO_UNIT_NOTE.format(parts=format_plural(part))}"
+    )
+
+
+# The floor in words, for scores that are effects themselves.
+_FLOOR_MEANINGS = {"logit": ", less than two points of probability", "probability": ", two points"}
+
+
+def _format_floor_note(floor: float, kind: str, part: str, means: str) -> str:
+    return f"No {part} reaches {format_amount(floor, kind)}{means}: no single {part} matters by this method."
+
+
+def format_plural(part: str) -> str:
+    """Return the plural of the name of a feature: words, patches."""
+    return f"{part}es" if part.endswith("ch") else f"{part}s"

@@ -19,7 +19,6 @@ from torch import Tensor
 from whence.core.errors import BadMethod
 from whence.core.registry import Entry, Registry
 from whence.data.removal import Removal, resolve_removal
-from whence.render.colour import SCORE_UNITS, ScoreUnit
 from whence.tracing.ask import resolve_baseline
 from whence.tracing.trace import NEEDS, Trace
 
@@ -30,6 +29,9 @@ Scores = Tensor | tuple[Tensor, Mapping[str, Tensor]]
 Query = Literal["read", "last", "mean", "max"]
 # The score that the read row gives to its own token: kept, set to 0, or to the smallest score.
 OwnScore = Literal["keep", "zero", "min"]
+# The units of scores that a method can declare.
+ScoreUnit = Literal["output", "weighted", "share", "relative"]
+SCORE_UNITS: tuple[ScoreUnit, ...] = ("output", "weighted", "share", "relative")
 
 
 def is_trace_method(entry: Entry) -> bool:
@@ -126,7 +128,7 @@ def resolve_score_unit(name: str, parameters: Mapping[str, Any]) -> ScoreUnit:
 # words: how token scores make a word's score: "sum" (default), or "mean" if effects of tokens do not add up.
 # measure_words(ask, batch, scores, parameters): word scores of each input, measured on whole words (query methods).
 # of: the output scale that the method always explains, such as "probability".
-# unit: the unit of the scores, which scales colours (whence.render.colour): "output", that of the explained output;
+# unit: the unit of the scores, which scales colours (explain/word_scores.py): "output", that of the explained output;
 #   "weighted", the same times attention; "share", parts of a whole; "relative", none (default).
 # unit_when(parameters): the unit, if it depends on the parameters.
 method = Registry(

@@ -9,12 +9,12 @@ from typing import Any
 from whence.render import document as doc
 from whence.render.colour import (
     compute_shades,
-    format_image_legend,
+    format_legend,
     format_target,
     get_colour_scale,
     scale_scores,
 )
-from whence.render.image_maps import (
+from whence.render.images import (
     arrange_score_maps,
     decode_display_image,
     describe_score_range,
@@ -37,45 +37,41 @@ def build_tinted_input(
     `plain` stands for the text where there are no shades.
     """
     if payload.get("picture"):
-        legend = format_image_legend(payload["target"], signed=explanation["signed"])
-        full = get_colour_scale(explanation, "patch")["legend"]
-        return [doc.Paragraph(f"{legend}; {full}; {describe_score_range(explanation)}", "dim")]
-    shades = compute_shades(payload, explanation)
-    texts = [_list_pieces(payload, explanation, shades.words, shades.tokens, n) for n in (0, 1)]
+        legend = f"{format_legend(payload, explanation)}; {describe_score_range(explanation)}"
+        return [doc.Paragraph(legend, "dim")]
+    legend, note = format_legend(payload, explanation), get_colour_scale(explanation)["note"] or ""
     blocks: list[doc.Block] = [
-        doc.TintedText(pieces, "" if n else shades.colours, "" if n else plain, beside=bool(n))
-        for n, pieces in enumerate(texts)
+        doc.TintedText(pieces, "" if n else legend, "" if n else plain, beside=bool(n))
+        for n, pieces in enumerate(_list_pieces(payload, explanation, n) for n in (0, 1))
     ]
-    return [*blocks, doc.Paragraph(shades.note, "dim")]
+    return [*blocks, doc.Paragraph(note, "dim")]
 
 
 def _list_pieces(
-    payload: doc.JsonObject,
-    explanation: doc.JsonObject,
-    words: Sequence[float],
-    tokens: Sequence[float],
-    segment: int,
+    payload: doc.JsonObject, explanation: doc.JsonObject, segment: int
 ) -> list[doc.Tint]:
     """Return the pieces of one text: words by score, the text between them, and special tokens."""
     source = payload["input"]["pair" if segment else "text"]
     pieces: list[tuple[int, doc.Tint]] = []
     at = 0
-    for word, tint, score in zip(payload["words"], words, explanation["word_scores"], strict=True):
+    scores = explanation["word_scores"]
+    shades = compute_shades(explanation, scores)
+    for word, shade, score in zip(payload["words"], shades, scores, strict=True):
         if word["segment"] != segment:
             continue
         place = word["tokens"][0]
         gap = " " if source is None else source[at : word["start"]]
         at = at if source is None else word["end"]
-        pieces += [(place, doc.Tint(gap)), (place, doc.Tint(word["text"], tint, f"{score:+.6g}"))]
+        pieces += [(place, doc.Tint(gap)), (place, doc.Tint(word["text"], shade, f"{score:+.6g}"))]
     if source is not None and pieces:
         pieces.append((len(payload["tokens"]), doc.Tint(source[at:])))
-    for index, token in enumerate(payload["tokens"]):
+    scores = explanation["scores"]
+    shades = compute_shades(explanation, scores)
+    for index, (token, shade) in enumerate(zip(payload["tokens"], shades, strict=True)):
         # A mask token is part of the text, and is shown inside it.
         if token["special"] and token["segment"] == segment and token["start"] is None:
-            score = explanation["scores"][index]
-            pieces.append(
-                (index, doc.Tint(token["text"], tokens[index], f"{score:+.6g}", "special"))
-            )
+            tint = doc.Tint(token["text"], shade, f"{scores[index]:+.6g}", "special")
+            pieces.append((index, tint))
     return [piece for _, piece in sorted(pieces, key=lambda pair: pair[0]) if piece.text]
 
 
@@ -118,7 +114,7 @@ def build_score_details(payload: doc.JsonObject, explanation: doc.JsonObject) ->
 def _build_grid(payload: doc.JsonObject, explanation: doc.JsonObject) -> doc.Table:
     """Return the scores of all patches, arranged as in the picture."""
     height, width = payload["picture"]["grid"]
-    floor = get_colour_scale(explanation, "patch")["floor"]
+    floor = get_colour_scale(explanation)["floor"]
     tints = scale_scores(explanation["scores"], signed=explanation["signed"], floor=floor)
     cells = [
         doc.Cell(f"{score:.3g}", align="right", tint=float(tint))
@@ -130,7 +126,7 @@ def _build_grid(payload: doc.JsonObject, explanation: doc.JsonObject) -> doc.Tab
     return doc.Table(["", *map(str, range(1, width + 1))], rows)
 
 
-def build_pictures(payloads: Sequence[dict[str, Any]]) -> list[doc.Block]:
+def build_pictures(payloads: Sequence[doc.JsonObject]) -> list[doc.Block]:
     """Return a picture and its maps side by side, with one payload per class; empty without a picture."""
     if not payloads[0].get("picture"):
         return []

@@ -1,26 +1,17 @@
 """Colour scales, word shades and image-map colours of scores; scores summed by text; merged JSON of methods.
 
-Scale: an explanation carries the score of full colour, its unit and its legend (`scale`); every surface,
-the page of the app among them, shows these numbers. A method states the unit of its scores: the unit of
-the explained output, the same weighted by attention, shares of a whole, or none. Full colour is the
-largest |score| of a word, a patch or a piece, but never less than the floor: 0.02 of a probability, 0.08
-logits (the steepest slope of softmax and sigmoid is 1/4), 2% of a whole. So scores that change next to
-nothing are next to white. No colour is 0; for methods without sign it is the smallest score, because
-otherwise methods that give every word a share would paint all words alike.
+Scale: an explanation carries the score of full colour, its unit and its legend (`scale`, see explain/word_scores.py);
+every surface, the page of the app among them, shows these numbers.
 
 Shades: special tokens are shown but do not set the scale; they often carry scores that would make every
 word pale. A signed method gets two colours, blue for the target and orange against it; an unsigned one
 gets a single colour. Which it is follows from the method, never from the data. Image maps use brighter
 colours, as they stand on a dark image; the unsigned ramp goes from blue over green to yellow and can be
 read in grey, too.
-
-Also here: word scores from token scores (sum, mean or measured), scores by segment of a text pair, and
-the check that scores which should add up to the output do so.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -32,8 +23,6 @@ _UNSIGNED_RAMP = np.array(
     [(52, 60, 140), (30, 130, 150), (60, 190, 120), (170, 225, 70), (255, 236, 80)],
     dtype=np.float64,
 )
-_IMAGE_LEGEND_SIGNED = "blue speaks for {target}, orange against it"
-_IMAGE_LEGEND_UNSIGNED = "the brighter, the larger the score; this method has no sign: it may count for {target} or against"
 IMAGE_SCALE_NOTE = (
     "Full colour is the largest |score| of a patch in its own map, or where that is next to nothing the least that "
     "is not; of a method without sign no colour is the smallest score. Between the centres of patches the map is "
@@ -68,12 +57,6 @@ def compute_hues(values: ValueArray, *, signed: bool) -> ValueArray:
     )
 
 
-def compute_map_colour(value: float, *, signed: bool) -> tuple[int, int, int]:
-    """Return the RGB colour of one scaled value, at full strength."""
-    red, green, blue = compute_hues(np.array(value), signed=signed).round().astype(int).tolist()
-    return red, green, blue
-
-
 def compute_opacity(values: ValueArray) -> ValueArray:
     """Return the opacity of each scaled value.
 
@@ -82,35 +65,7 @@ def compute_opacity(values: ValueArray) -> ValueArray:
     return np.asarray(0.9 * np.abs(values) ** 0.75)
 
 
-def format_image_legend(target: Mapping[str, Any], *, signed: bool) -> str:
-    """Return the legend of the colours of an image map."""
-    return (_IMAGE_LEGEND_SIGNED if signed else _IMAGE_LEGEND_UNSIGNED).format(
-        target=format_target(target)
-    )
-
-
 Heatmap = np.ndarray[Any, np.dtype[np.float64]]
-
-
-@dataclass(frozen=True, slots=True)
-class PatchScore:
-    """A patch and its score; rows and columns count from 1, from the top left."""
-
-    row: int
-    column: int
-    score: float
-
-    def __str__(self) -> str:
-        return f"row {self.row}, column {self.column}"
-
-
-def select_strongest_patches(
-    scores: Sequence[float], grid: Sequence[int], top: int | None
-) -> list[PatchScore]:
-    """Return the patches with the largest absolute scores; ties go to the first."""
-    order = sorted(range(len(scores)), key=lambda place: -abs(scores[place]))[:top]
-    width = grid[1]
-    return [PatchScore(place // width + 1, place % width + 1, scores[place]) for place in order]
 
 
 def compute_heatmap(scores: Any, grid: Sequence[int], size: Sequence[int]) -> Heatmap:
@@ -142,51 +97,33 @@ def _compute_interpolation(patches: int, pixels: int) -> Heatmap:
 POSITIVE = (33, 102, 172)
 NEGATIVE = (214, 96, 20)
 
-LEGEND_SIGNED = "blue speaks for {target}, orange against it"
-LEGEND_UNSIGNED = "the stronger, the larger the score; this method has no sign: it may count for {target} or against"
 TEXT_SCALE_NOTE = (
     "Full colour is the largest |score| of a word, or where that is next to nothing the least that is not: two "
     "points of probability, 0.08 logits, 2% of a whole. Special tokens are shown and do not set the scale."
 )
 
 
-@dataclass(frozen=True)
-class Shades:
-    """The values in [-1, 1] by which words and tokens are tinted, with their legend."""
-
-    words: tuple[float, ...]
-    tokens: tuple[float, ...]
-    legend: str
-    colours: str  # the legend without the note
-    note: str  # states that no score reaches the floor, if so
-
-
-def compute_shades(payload: Mapping[str, Any], explanation: Mapping[str, Any]) -> Shades:
-    """Scale one explanation for display."""
-    scale = get_colour_scale(explanation)
-    template = LEGEND_SIGNED if explanation["signed"] else LEGEND_UNSIGNED
-    legend = f"{template.format(target=format_target(payload['target']))}; {scale['legend']}"
-    return Shades(
-        _scale_to_shades(
-            explanation["word_scores"], scale["start"], scale["full"], explanation["signed"]
-        ),
-        _scale_to_shades(
-            explanation["scores"], scale["start"], scale["full"], explanation["signed"]
-        ),
-        f"{legend}. {scale['note']}" if scale["note"] else legend,
-        legend,
-        scale["note"] or "",
+def format_legend(payload: Mapping[str, Any], explanation: Mapping[str, Any]) -> str:
+    """Return what the colours of an explanation mean, and what full colour is."""
+    target, scale = format_target(payload["target"]), get_colour_scale(explanation)["legend"]
+    if explanation["signed"]:
+        return f"blue speaks for {target}, orange against it; {scale}"
+    more = "brighter" if payload.get("picture") else "stronger"
+    return (
+        f"the {more}, the larger the score; this method has no sign: it may count for {target} or against; "
+        f"{scale}"
     )
 
 
-def _scale_to_shades(
-    scores: Sequence[float], start: float, full: float, signed: bool
-) -> tuple[float, ...]:
+def compute_shades(explanation: Mapping[str, Any], scores: Sequence[float]) -> list[float]:
+    """Return the values in [-1, 1] by which scores of words or tokens are tinted."""
+    scale = get_colour_scale(explanation)
+    start, full = scale["start"], scale["full"]
     # Scores that are equal up to rounding differ by noise only.
     if full - start <= 1e-9 * full:
-        return (0.0,) * len(scores)
-    least = -1.0 if signed else 0.0
-    return tuple(max(least, min(1.0, (score - start) / (full - start))) for score in scores)
+        return [0.0] * len(scores)
+    least = -1.0 if explanation["signed"] else 0.0
+    return [max(least, min(1.0, (score - start) / (full - start))) for score in scores]
 
 
 def format_target(target: Mapping[str, Any]) -> str:
@@ -208,124 +145,13 @@ def compute_shade_colour(value: float) -> tuple[int, int, int]:
     )
 
 
-# The units of scores that a method can declare.
-ScoreUnit = Literal["output", "weighted", "share", "relative"]
-SCORE_UNITS: tuple[ScoreUnit, ...] = ("output", "weighted", "share", "relative")
-
-_MIN_PROBABILITY = 0.02  # two percentage points
-# The steepest slope of softmax and sigmoid is 1/4: a smaller change of a logit moves a probability by less.
-_MIN_LOGIT = 4 * _MIN_PROBABILITY
-_MIN_SHARE = 0.02
-_MIN_TIMES_EQUAL = (
-    2  # with more than a hundred features, the floor is twice the share of an equal division
-)
-# Contributions weighted by even attention in each layer, then summed over layers, shrink by features / layers;
-# models have about this many layers.
-_TYPICAL_LAYERS = 12
-
-NO_UNIT_NOTE = "no unit, colours only compare the {parts} of this input with each other"
-
-
-class ColourScale(TypedDict):
-    """The colour scale of one explanation, as in its JSON object."""
-
-    unit: Literal["logit", "probability", "value", "share", "relative"]
-    floor: float | None  # the smallest score of full colour; null: unknown
-    start: float  # the score of no colour
-    full: float  # the score of full colour
-    legend: str  # the scale as a sentence, with the unit
-    note: str | None  # states that no score reaches the floor, if so
-
-
-def compute_colour_scale(
-    scores: Sequence[float],
-    unit: ScoreUnit,
-    *,
-    signed: bool = True,
-    of: str = "logit",
-    is_value: bool = False,
-    part: str = "word",
-    count: int | None = None,
-) -> ColourScale:
-    """Return the colour scale of scores; leave out those of special tokens.
-
-    `signed`: whether the method's scores have a sign. `of`: scores of a "logit" or a "probability"; with `is_value`, of
-    the value of a regression, for which no floor is known. `part`: the feature that has a score: "word", "patch",
-    "piece"; `count`: the number of features, if they have several scores each.
-    """
-    largest = max(map(abs, scores), default=0.0)
-    kind: Any = unit
-    if unit in ("output", "weighted"):
-        kind = "value" if is_value else "probability" if of == "probability" else "logit"
-    count = max(1, len(scores) if count is None else count)
-    floor = {
-        "logit": _MIN_LOGIT,
-        "probability": _MIN_PROBABILITY,
-        "share": min(_MIN_SHARE, _MIN_TIMES_EQUAL / count),
-    }.get(kind)
-    if floor is not None and unit == "weighted":
-        floor *= min(1.0, _TYPICAL_LAYERS / count)
-    start = 0.0 if signed else max(0.0, min(scores, default=0.0))
-    full = max(largest, start + (floor or 0.0))
-    weighted = ", weighted by attention" if unit == "weighted" else ""
-    return {
-        "unit": kind,
-        "floor": floor,
-        "start": start,
-        "full": full,
-        "legend": _format_scale_legend(start, full, kind, part, weighted),
-        "note": None
-        if floor is None or largest >= floor
-        else _format_floor_note(floor, kind, part, weighted or _FLOOR_MEANINGS.get(kind, "")),
-    }
-
-
-def get_colour_scale(explanation: Mapping[str, Any], part: str = "word") -> ColourScale:
-    """Return the colour scale of an explanation; files of older versions get a scale without unit."""
-    value = explanation.get("scale")
-    if value is not None:
-        scale: ColourScale = value
+def get_colour_scale(explanation: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the colour scale of an explanation; files of older versions get one without unit and floor."""
+    if explanation.get("scale") is not None:
+        scale: Mapping[str, Any] = explanation["scale"]
         return scale
     scores = explanation["word_scores"] or explanation["scores"]
-    scale = compute_colour_scale(scores, "relative", signed=explanation["signed"], part=part)
-    return {**scale, "legend": f"full colour: {scale['full']:.2g}"}
-
-
-def format_amount(score: float, unit: str, *, short: bool = False) -> str:
-    """Format a score with its unit; with `short`, without the unit's name."""
-    size = f"{score:.2g}"
-    if unit == "share" and short:
-        return f"{100 * score:.2g}%"
-    return (
-        size
-        if short
-        else {
-            "logit": f"{size} logits",
-            "probability": f"{size} of probability",
-            "value": f"{size} in units of the output",
-            "share": f"{100 * score:.2g}% of the whole",
-        }.get(unit, size)
-    )
-
-
-def _format_scale_legend(start: float, full: float, kind: str, part: str, weighted: str) -> str:
-    if full == start:
-        return f"no colour: every score is {start:.2g}"
-    text = f"full colour: {format_amount(full, kind)}{weighted}"
-    text += f", no colour: {format_amount(start, kind, short=True)}" if start else ""
-    return (
-        text if kind != "relative" else f"{text}; {NO_UNIT_NOTE.format(parts=format_plural(part))}"
-    )
-
-
-# The floor in words, for scores that are effects themselves.
-_FLOOR_MEANINGS = {"logit": ", less than two points of probability", "probability": ", two points"}
-
-
-def _format_floor_note(floor: float, kind: str, part: str, means: str) -> str:
-    return f"No {part} reaches {format_amount(floor, kind)}{means}: no single {part} matters by this method."
-
-
-def format_plural(part: str) -> str:
-    """Return the plural of the name of a feature: words, patches."""
-    return f"{part}es" if part.endswith("ch") else f"{part}s"
+    start = 0.0 if explanation["signed"] else max(0.0, min(scores, default=0.0))
+    full = max(map(abs, scores), default=0.0)
+    legend = f"full colour: {full:.2g}"
+    return {"floor": None, "start": start, "full": full, "legend": legend, "note": None}

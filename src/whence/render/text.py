@@ -11,7 +11,6 @@ from whence.render import document as doc
 from whence.render.charts import expand_plot, sketch_plot
 from whence.render.colour import (
     format_target,
-    select_strongest_patches,
 )
 
 _TEXT_WIDTH = 100  # columns of tables and plots
@@ -227,12 +226,9 @@ def select_top_features(
     payload: Mapping[str, Any], explanation: Mapping[str, Any], top: int | None
 ) -> list[tuple[str, float]]:
     """Return the `top` words or patches with the largest absolute scores, or all, with their scores."""
-    scores = explanation["word_scores"]
-    if payload.get("picture"):
-        patches = select_strongest_patches(explanation["scores"], payload["picture"]["grid"], top)
-        return [(str(patch), patch.score) for patch in patches]
-    order = sorted(range(len(scores)), key=lambda i: -abs(scores[i]))
-    return [(sanitise_text(payload["words"][i]["text"]), scores[i]) for i in order[:top]]
+    names = (word["text"] for word in payload["words"])
+    pairs = zip(names, explanation["word_scores"], strict=True)
+    return sorted(pairs, key=lambda pair: -abs(pair[1]))[:top]
 
 
 def format_input_warnings(payload: Mapping[str, Any]) -> str:

@@ -1,7 +1,9 @@
 """`Evaluation`, the result of methods by metrics: cells, JSON, removals compared; trials rebuilt from run rows."""
 
+import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
@@ -17,6 +19,7 @@ from whence.methods import method
 from whence.metrics._requests import ExplanationRepeater, Numbers, RemovalPredictions
 from whence.metrics._trial import Trial
 from whence.render.document import choose_decimals, format_interval
+from whence.render.text import escape_formula
 from whence.stats.intervals import Interval
 from whence.studies.evaluation.measure import MetricResult
 from whence.studies.evaluation.scores import ScoreTables
@@ -150,11 +153,9 @@ class Evaluation(Result):
         One row for each method and metric, or, with what="pairs", for each two methods and metric. A text that a
         spreadsheet would take for a formula gets a single quote before it.
         """
-        from whence.studies.evaluation.report import format_csv
-
         if what not in ("cells", "pairs"):
             raise BadParameter(f"what must be 'cells' or 'pairs'. Got {what!r}.")
-        return write_if_path(format_csv(self.data, what), path)
+        return write_if_path(_format_csv(self.data, what), path)
 
     def plot(self, path: str | Path | None = None) -> str:
         """Return a drawing in SVG, a panel for each metric, and write it if a path is given."""
@@ -470,3 +471,70 @@ def _list_failures(data: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     for (why, count), names in metrics.items():
         tests = ", ".join(dict.fromkeys(names))
         yield count, f"{tests} could not be measured on {count} of {total}: {why}"
+
+
+def _format_csv(data: Mapping[str, Any], what: str) -> str:
+    """Return CSV with all figures in full: one row per method and metric, or per pair of methods and metric."""
+    setting, facts = data["setting"], data.get("data") or {}
+    about = {
+        "model": data["model"]["name"],
+        **{name: setting[name] for name in ("remove", "unit", "seed")},
+    }
+    drawn = facts.get("rows") if facts.get("drawn") is None else facts["drawn"]
+    sample = {
+        "data": facts.get("name"),
+        "rows": facts.get("rows"),
+        "drawn": drawn,
+        "drawn_by_seed": facts.get("seed"),
+    }
+    build = _build_cell_rows if what == "cells" else _build_pair_rows
+    rows = [{**about, **row, **sample} for row in build(data)]
+    stream = StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([*about, *_CSV_COLUMNS[what], *sample])
+    writer.writerows([escape_formula(value) for value in row.values()] for row in rows)
+    return stream.getvalue()
+
+
+_CSV_COLUMNS = {
+    "cells": (
+        *("method", "metric", "kind", "direction", "mean", "low", "high", "n"),
+        *("random", "random_low", "random_high", "gain", "gain_low", "gain_high", "effect", "p"),
+        *("beats_random", "best", "enough", "seconds", "forward", "backward", "untested"),
+    ),
+    "pairs": ("metric", "a", "b", "gain", "low", "high", "n", "p", "enough"),
+}
+
+
+def _build_cell_rows(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    costs_of = {entry["method"]: entry for entry in data["methods"]}
+    facts_of = {entry["metric"]: entry for entry in data["metrics"]}
+    for cell in data["cells"]:
+        fact, cost = facts_of[cell["metric"]], costs_of[cell["method"]]
+        values = (
+            *(cell["method"], cell["metric"], fact["kind"], fact["direction"]),
+            *(cell[name] for name in ("mean", "low", "high", "n")),
+            *_list_interval(cell["null"]),
+            *_list_interval(cell["gain"]),
+            *(cell[name] for name in ("effect", "p", "beats_random", "best")),
+            cell.get("enough", True),
+            *(_list_interval(cost[what])[0] for what in ("seconds", "forward", "backward")),
+            sum(row["count"] for row in cell["why_not"]),
+        )
+        yield dict(zip(_CSV_COLUMNS["cells"], values, strict=True))
+
+
+def _build_pair_rows(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for pair in data["pairs"]:
+        values = (
+            *(pair["metric"], pair["a"], pair["b"]),
+            *_list_interval(pair["gain"]),
+            pair["gain"]["n"] if pair["gain"] else 0,
+            pair["p"],
+            pair.get("enough", True),
+        )
+        yield dict(zip(_CSV_COLUMNS["pairs"], values, strict=True))
+
+
+def _list_interval(row: Mapping[str, Any] | None) -> list[Any]:
+    return [None, None, None] if row is None else [row[name] for name in ("mean", "low", "high")]

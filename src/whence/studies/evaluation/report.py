@@ -6,9 +6,7 @@ by Holm's procedure for all comparisons of a metric, at 5%. Where too few exampl
 difference to show, the notes say so and give the number needed.
 """
 
-import csv
-from collections.abc import Iterator, Mapping, Sequence
-from io import StringIO
+from collections.abc import Iterator, Sequence
 from math import floor, log10
 from statistics import mode
 from typing import Any
@@ -28,7 +26,7 @@ from whence.render.document import (
     choose_decimals,
     format_interval,
 )
-from whence.render.text import escape_formula, format_dataset
+from whence.render.text import format_dataset
 from whence.studies.evaluation.evaluation import describe_failure
 from whence.studies.evaluation.statistics import describe_too_few
 
@@ -408,70 +406,3 @@ def _build_dot(cell: JsonObject) -> dict[str, Any]:
         "grey": _is_chance(cell),
         "title": title,
     }
-
-
-def format_csv(data: JsonObject, what: str) -> str:
-    """Return CSV with all figures in full: one row per method and metric, or per pair of methods and metric."""
-    setting, facts = data["setting"], data.get("data") or {}
-    about = {
-        "model": data["model"]["name"],
-        **{name: setting[name] for name in ("remove", "unit", "seed")},
-    }
-    drawn = facts.get("rows") if facts.get("drawn") is None else facts["drawn"]
-    sample = {
-        "data": facts.get("name"),
-        "rows": facts.get("rows"),
-        "drawn": drawn,
-        "drawn_by_seed": facts.get("seed"),
-    }
-    build = _build_cell_rows if what == "cells" else _build_pair_rows
-    rows = [{**about, **row, **sample} for row in build(data)]
-    stream = StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([*about, *_CSV_COLUMNS[what], *sample])
-    writer.writerows([escape_formula(value) for value in row.values()] for row in rows)
-    return stream.getvalue()
-
-
-_CSV_COLUMNS = {
-    "cells": (
-        *("method", "metric", "kind", "direction", "mean", "low", "high", "n"),
-        *("random", "random_low", "random_high", "gain", "gain_low", "gain_high", "effect", "p"),
-        *("beats_random", "best", "enough", "seconds", "forward", "backward", "untested"),
-    ),
-    "pairs": ("metric", "a", "b", "gain", "low", "high", "n", "p", "enough"),
-}
-
-
-def _build_cell_rows(data: JsonObject) -> Iterator[dict[str, Any]]:
-    costs_of = {entry["method"]: entry for entry in data["methods"]}
-    facts_of = {entry["metric"]: entry for entry in data["metrics"]}
-    for cell in data["cells"]:
-        fact, cost = facts_of[cell["metric"]], costs_of[cell["method"]]
-        values = (
-            *(cell["method"], cell["metric"], fact["kind"], fact["direction"]),
-            *(cell[name] for name in ("mean", "low", "high", "n")),
-            *_list_interval(cell["null"]),
-            *_list_interval(cell["gain"]),
-            *(cell[name] for name in ("effect", "p", "beats_random", "best")),
-            cell.get("enough", True),
-            *(_list_interval(cost[what])[0] for what in ("seconds", "forward", "backward")),
-            sum(row["count"] for row in cell["why_not"]),
-        )
-        yield dict(zip(_CSV_COLUMNS["cells"], values, strict=True))
-
-
-def _build_pair_rows(data: JsonObject) -> Iterator[dict[str, Any]]:
-    for pair in data["pairs"]:
-        values = (
-            *(pair["metric"], pair["a"], pair["b"]),
-            *_list_interval(pair["gain"]),
-            pair["gain"]["n"] if pair["gain"] else 0,
-            pair["p"],
-            pair.get("enough", True),
-        )
-        yield dict(zip(_CSV_COLUMNS["pairs"], values, strict=True))
-
-
-def _list_interval(row: Mapping[str, Any] | None) -> list[Any]:
-    return [None, None, None] if row is None else [row[name] for name in ("mean", "low", "high")]
