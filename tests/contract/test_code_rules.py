@@ -46,7 +46,7 @@ BUDGETS = {
     "stats": (870, 700),
     "studies/audit": (4_550, 3_350),
     "studies/compare": (2_240, 1_500),
-    "studies/evaluation": (2_560, 1_650),
+    "studies/evaluation": (2_570, 1_650),
     "studies/training": (1_330, 850),
     "tracing": (5_910, 4_200),
     "trust": (990, 850),
