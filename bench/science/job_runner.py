@@ -27,10 +27,10 @@ from whence.methods import is_trace_method, method
 from whence.runs.plan import Execution, Plan
 from whence.runs.task import Item, Task
 from whence.runs.worker import Worker, resolve_plan_for_model
-from whence.studies.evaluation.evaluation import StoredSetting, record_stored_rows
 from whence.studies.evaluation.measure import resolve_metrics
 from whence.studies.evaluation.scores import ScoreTables
 from whence.studies.evaluation.statistics import AgreementScores
+from whence.studies.evaluation.stored_rows import StoredSetting, record_stored_rows
 
 # Function from an example and its rows to further values that are stored.
 Hook = Callable[[Example, Sequence[Row]], Any]

@@ -14,14 +14,11 @@ import torch
 
 from whence.data.dataset import compute_example_id
 from whence.data.example import Example
-from whence.studies.evaluation.evaluation import (
-    StoredSetting,
-    build_evaluation_data,
-    record_stored_rows,
-)
+from whence.studies.evaluation.evaluation import build_evaluation_data
 from whence.studies.evaluation.measure import resolve_metrics
 from whence.studies.evaluation.scores import ScoreTables
 from whence.studies.evaluation.statistics import AgreementScores
+from whence.studies.evaluation.stored_rows import StoredSetting, record_stored_rows
 
 if TYPE_CHECKING:
     from bench.science.job_runner import Job

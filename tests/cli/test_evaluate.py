@@ -190,25 +190,25 @@ LONG = " ".join(["good film"] * 400)
         (
             [LONG, f"{LONG} good"],
             ["--no-truncate"],
-            ["no method could take 2 of 2: The text has 802 tokens"],
+            ["2 examples (number 0, 1) could not be taken by any method: The text has 802 tokens"],
         ),
         (
             ["good", "bad", "fine"],
             [],
-            ["deletion could not be measured on 3 of 3: The input has only one token"],
+            ["deletion could not be tested on 3 examples: The input has only one token"],
         ),
         (
             ["good", LONG, "bad"],
             ["--no-truncate"],
             [
-                "deletion could not be measured on 2 of 3: The input has only one token",
-                "no method could take 1 of 3: The text has 802 tokens",
+                "deletion could not be tested on 2 examples: The input has only one token",
+                "1 example (number 1) could not be taken by any method: The text has 802 tokens",
             ],
         ),
         (
             ["a good film", "a dull film"],
             ["--model", "reviews-base"],
-            ["no method could take 2 of 2: There is no mask in the text"],
+            ["2 examples (number 0, 1) could not be taken by any method: There is no mask in the text"],
         ),
     ],
     ids=["too long", "too short", "both", "no mask"],

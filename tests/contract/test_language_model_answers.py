@@ -111,7 +111,7 @@ def test_explain_contrast_of_longer_answers_equals_the_difference_of_two_explana
     many = stories.explain(
         [PROMPT, PROMPT], method=["gradient", "grad_x_input"], answer=(" Lily and", " Tom")
     )
-    assert [set(one) for one in many] == [{"gradient", "grad_x_input"}] * 2
+    assert [set(one.methods) for one in many] == [{"gradient", "grad_x_input"}] * 2
     np.testing.assert_allclose(many[1]["grad_x_input"].scores, both.scores, rtol=0, atol=NORMS)
 
 

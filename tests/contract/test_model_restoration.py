@@ -179,7 +179,7 @@ def test_explain_in_four_threads_on_one_model_equals_sequential_scores():
                 )
             )
             for one, other in zip(found, wanted, strict=True):
-                assert all((one[name].scores == other[name].scores).all() for name in one)
+                assert all((one[name].scores == other[name].scores).all() for name in one.methods)
     assert_unchanged(before, snapshot(model))
 
 

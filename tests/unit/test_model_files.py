@@ -279,7 +279,7 @@ def test_load_removes_line_breaks_and_control_characters_from_labels(folder):
     explainer = whence.load(folder)
     assert explainer.labels == ("very bad", "[2Jgood", "LABEL_2")
     why = explainer.explain("a film", target="very bad")
-    assert "for very bad, in logits:" in str(why)
+    assert "for very bad, in logits" in str(why)
     assert set(why.prediction.probabilities) == set(explainer.labels)
     # Joiners within words, and spaces that do not break, are no line breaks.
     update_json(

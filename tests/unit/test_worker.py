@@ -33,15 +33,15 @@ from whence.runs.records import SCHEMAS
 from whence.runs.task import Task
 from whence.runs.worker import ResultFailure, Worker, build_failure_tables
 from whence.studies.evaluation.evaluate import evaluate
-from whence.studies.evaluation.evaluation import (
-    StoredSetting,
-    build_evaluation_data,
-    find_stored_units,
-    record_stored_rows,
-)
+from whence.studies.evaluation.evaluation import build_evaluation_data
 from whence.studies.evaluation.measure import resolve_metrics
 from whence.studies.evaluation.scores import ScoreTables
 from whence.studies.evaluation.statistics import AgreementScores
+from whence.studies.evaluation.stored_rows import (
+    StoredSetting,
+    find_stored_units,
+    record_stored_rows,
+)
 from whence.tracing.out_of_memory import is_device_lost
 
 TRAP = "worse"  # one text of all has this word: row 1

@@ -8,7 +8,6 @@ from whence.cli.options import INPUT, OUTPUT, option
 from whence.cli.progress_bar import pause_garbage_collection, show_progress
 from whence.core.errors import BadParameter
 from whence.core.files import check_writable, write_bytes, write_text
-from whence.explain.word_scores import merge_payloads, wrap_payloads
 
 
 def explain(
@@ -78,6 +77,8 @@ def explain(
             from whence.explain.page import render_page
 
             write_text(output.html, render_page(groups))
+    from whence.explain.word_scores import merge_payloads, wrap_payloads
+
     payloads = [
         merge_payloads([explanation.to_display_dict() for explanation in group]) for group in groups
     ]

@@ -35,7 +35,8 @@ class VisibleKeys:
         which does not matter: no token attends to them, and no output reads them.
         """
         trailing_only = self.keys is None or self.trailing
-        return self.is_banded and self.left is None and self.right == 0 and trailing_only
+        is_banded = self.rule is None and self.dense is None
+        return is_banded and self.left is None and self.right == 0 and trailing_only
 
     @property
     def is_unrestricted(self) -> bool:

@@ -263,6 +263,7 @@ class _Contraction:
     ) -> None:
         """Take the row that is multiplied; None: all rows are needed."""
         self.layer, self.row = layer, row
+        self._heads = layer.heads
         self.dtype = torch.promote_types(layer.v.dtype, torch.float32)
         # The map is multiplied by the product of each factor with the values.
         self._factors: list[Tensor] = []
@@ -274,7 +275,7 @@ class _Contraction:
             self._factors.append(get_output_grad(layer))
         self._positive = combination.startswith("positive")
         # The mean over heads; the map gets half of the output's relevance.
-        self.share = (0.5 if "relevance" in combination else 1.0) / layer.heads
+        self.share = (0.5 if "relevance" in combination else 1.0) / self._heads
         self.visible, self._logsumexp = VisibleKeys(), None
         if has_factors(layer):
             self.visible = layer.visible
@@ -318,7 +319,13 @@ class _Contraction:
                     mask = replace(mask, masks=(*mask.masks, weightless))
                 for heads in _iterate_slices(layer.heads, size.heads):
                     place = TilePosition(inputs, heads, rows, keys)
-                    yield place, self._compute_tile(place, mask)
+                    tile = self._compute_weights(place, mask)
+                    if self._factors:
+                        self._multiply_factors(tile, place)
+                    if self._positive:
+                        tile.relu_()
+                    mask.zero(tile, heads)
+                    yield place, tile
 
     def _iterate_rows(
         self, inputs: slice, size: int, has_weight: Tensor | None
@@ -332,21 +339,17 @@ class _Contraction:
             first, last = int(part[0]), int(part[-1])
             yield slice(first, last + 1) if last - first + 1 == len(part) else part
 
-    def _compute_tile(self, place: TilePosition, mask: TileMask) -> Tensor:
-        """Return f in a tile, (inputs, heads, rows, keys); the next call overwrites it."""
-        tile = self._compute_weights(place, mask)
+    def _multiply_factors(self, tile: Tensor, place: TilePosition) -> None:
+        """Multiply a tile of weights with the product of each factor and the values."""
         for factor in self._factors:
             product = self._take_buffer("product", tile.shape)
             part = factor[place.inputs, place.heads, place.rows].to(self.dtype)
             values = self._select_keys(self.layer.v, place)
             torch.bmm(part.flatten(0, 1), values.mT, out=product.flatten(0, 1))
             tile.mul_(product)
-        if self._positive:
-            tile.relu_()
-        mask.zero(tile, place.heads)
-        return tile
 
     def _compute_weights(self, place: TilePosition, mask: TileMask) -> Tensor:
+        """Return the attention weights of a tile, (inputs, heads, rows, keys); the next call overwrites them."""
         layer, (inputs, heads, rows, keys) = self.layer, place
         if not has_factors(layer):
             weights = layer.weights(rows)[inputs, heads, :, keys]
@@ -383,7 +386,7 @@ class _Contraction:
 
     def _select_keys(self, few: Tensor, place: TilePosition) -> Tensor:
         """Return some keys of the key heads of some query heads, (inputs x heads, keys, width)."""
-        heads, groups = place.heads, self.layer.heads // few.shape[1]
+        heads, groups = place.heads, self._heads // few.shape[1]
         first, last = heads.start // groups, -(-heads.stop // groups)
         part = few[place.inputs, first:last, place.keys].to(self.dtype)
         repeats = (heads.stop - heads.start) // (last - first)

@@ -53,13 +53,7 @@ from whence.stats.intervals import (
     clopper_pearson_interval,
 )
 from whence.stats.rank import kendall
-from whence.studies.evaluation.evaluation import (
-    Evaluation,
-    StoredSetting,
-    build_evaluation_data,
-    find_stored_units,
-    record_stored_rows,
-)
+from whence.studies.evaluation.evaluation import Evaluation, build_evaluation_data
 from whence.studies.evaluation.measure import MetricRequest, resolve_metrics
 from whence.studies.evaluation.recommend import DECIDING_METRICS, apply_rule
 from whence.studies.evaluation.scores import ScoreTables
@@ -67,6 +61,11 @@ from whence.studies.evaluation.statistics import (
     AgreementScores,
     bootstrap_seconds_per_example,
     interval_to_dict,
+)
+from whence.studies.evaluation.stored_rows import (
+    StoredSetting,
+    find_stored_units,
+    record_stored_rows,
 )
 
 if TYPE_CHECKING:

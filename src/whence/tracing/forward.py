@@ -24,6 +24,7 @@ from torch import Tensor
 
 from whence.core.errors import ModelFailed, WhenceError, is_failure
 from whence.data.batches import Batch
+from whence.data.readout import SimilarityReadout
 from whence.models.facts import find_token_embeddings, get_facts, hold_parts
 from whence.models.fingerprint import is_altered
 from whence.tracing.attention_interface import (
@@ -40,7 +41,6 @@ from whence.tracing.target import (
     check_finite,
     count_last_positions,
     read_logits,
-    select_comparison_inputs,
 )
 
 # Implementations that take a mask of queries x keys. Others take none, or are custom, and stay.
@@ -116,24 +116,26 @@ def run_without_dense_masks(
 
 def run_forward(model: Any, batch: Batch) -> Any:
     """Run the model on a batch and return its output object."""
-    inputs = batch.inputs
+    inputs: dict[str, Any] = dict(batch.inputs)
     if batch.has_images:  # pixels are kept in float32, also for a model in half precision
-        inputs = {**inputs, "pixel_values": inputs["pixel_values"].to(model.dtype)}
+        inputs["pixel_values"] = inputs["pixel_values"].to(model.dtype)
+    reading = batch.items[0].reading
+    if isinstance(reading, SimilarityReadout):  # the texts that an image is compared with
+        inputs |= reading.beside
     known = _list_parameters(model.__class__.forward)
-    # No next token needs cached keys and values, and a tape would record the copies.
-    settings: dict[str, Any] = {"use_cache": False} if "use_cache" in known else {}
+    if "use_cache" in known:
+        # No next token needs cached keys and values, and a tape would record the copies.
+        inputs["use_cache"] = False
     if "logits_to_keep" in known and (positions := count_last_positions(batch)):
-        settings["logits_to_keep"] = positions
+        inputs["logits_to_keep"] = positions
     try:
-        return model(**inputs, **select_comparison_inputs(batch), **settings)
+        return model(**inputs)
     except BaseException as error:  # a model is foreign code, and may raise anything
         if isinstance(error, WhenceError) or is_out_of_memory(error) or not is_failure(error):
             raise
         if is_device_lost(error):  # not a failure of this input: every later call fails as well
             raise
-        if not _fails_alone(
-            partial(model, **batch.inputs, **select_comparison_inputs(batch), **settings)
-        ):
+        if not _fails_alone(partial(model, **inputs)):
             raise
         raise _build_model_error(model, error) from error
 

@@ -148,11 +148,9 @@ class ForwardRecorder:
                 f"{type(model).__name__} does not say where its token embeddings are: give it a method "
                 "get_input_embeddings(). leave_one_out works without."
             ) from None
-        tables = [
-            table,
-            find_side_embeddings(model, "encoder"),
-            find_side_embeddings(model, "decoder"),
-        ]
+        tables = [table]
+        if getattr(model.config, "is_encoder_decoder", False):
+            tables += [find_side_embeddings(model, side) for side in ("encoder", "decoder")]
         # BART and T5 have several modules that share one table.
         weights = [getattr(table, "weight", None) for table in tables]
         same = dict.fromkeys(table for table in tables if isinstance(table, nn.Module))

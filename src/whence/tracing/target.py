@@ -25,12 +25,6 @@ from whence.data.readout import (
 from whence.data.tokens import EncodedInput
 
 
-def select_comparison_inputs(batch: Batch) -> dict[str, Any]:
-    """Return a model's extra arguments: the texts that an image is compared with."""
-    reading = batch.items[0].reading
-    return dict(reading.beside) if isinstance(reading, SimilarityReadout) else {}
-
-
 def select_model_outputs(output: Any, batch: Batch) -> dict[str, Tensor]:
     """Return the output tensors that the readout uses, by name."""
     reading = batch.items[0].reading

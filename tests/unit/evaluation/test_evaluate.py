@@ -328,8 +328,8 @@ def test_evaluate_and_recommend_accept_a_model_by_name():
 
 def test_an_evaluation_that_tested_nothing_says_why_and_counts_each_error(explainer):
     nothing = whence.evaluate(explainer, ["good", " ", "bad"], "attcat", "deletion")
-    short = "deletion could not be measured on 2 of 3: The input has only one token"
-    empty = "no method could take 1 of 3: "
+    short = "deletion could not be tested on 2 examples: The input has only one token"
+    empty = "1 example (number 1) could not be taken by any method: "
     assert nothing.failure is not None
     assert nothing.failure.startswith(f"Nothing was tested: {short}")
     assert empty in nothing.failure and "is empty" in nothing.failure

@@ -28,7 +28,7 @@ def test_recommend_with_too_few_or_untestable_examples_recommends_no_method(expl
     )
     none = recommend(explainer, ["good", "bad"], methods=METHODS, budget=5000)
     assert none.sentence.startswith("No method could be tested by both")
-    assert "on 2 of 2: The input has only one token" in none.sentence
+    assert "on 2 examples: The input has only one token" in none.sentence
 
 
 def test_describe_removal_effects_names_the_method_that_moves_most(explainer):

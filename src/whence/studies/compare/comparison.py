@@ -1,7 +1,6 @@
 """The `Comparison` result: heads, layers, flow, words and predictions of two models, with intervals."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from whence.core.errors import BadParameter
 from whence.core.result import Result
@@ -51,11 +50,6 @@ class Comparison(Result):
             f"There is no head {layer}.{head}: the models have {setting['layers']} layers of {setting['heads']} "
             "heads, counted from 0."
         )
-
-    @classmethod
-    def read(cls, path: str | Path) -> Self:
-        """Read a comparison that `save` wrote; the old name of `load`."""
-        return cls.load(path)
 
     def __repr__(self) -> str:
         first, second = self.data["a"]["name"], self.data["b"]["name"]

@@ -42,6 +42,7 @@ from whence.stats.intervals import (
     bootstrap_columns,
     clopper_pearson_interval,
 )
+from whence.studies.evaluation.scores import ReasonCounts
 
 Array = NDArray[np.float64]
 
@@ -169,7 +170,6 @@ def _build_head_row(
 
 
 _GROUP_SIZE = 64  # inputs between two progress reports, which may cancel
-_MAX_LISTED = 5
 
 
 def check_text_model(explainer: Explainer) -> None:
@@ -208,15 +208,14 @@ class DatasetInputs:
         self._drawn = drawn
         self._progress = progress
         self._max_length = explainer.loaded.max_length
-        self._refused: dict[str, tuple[str, list[int]]] = {}  # by error code: message and rows
+        self._reasons = ReasonCounts()
         self._first: WhenceError | None = None
         self._cut: set[int] = set()
-        self._out: set[int] = set()
 
     @property
     def count(self) -> int:
         """The number of usable rows."""
-        return len(self.numbers) - len(self._out)
+        return len(self.numbers) - len(self._reasons)
 
     def record_failure(self, place: int, _: str | None, error: WhenceError) -> None:
         """Count a row, by its place in `texts`, as one that cannot be used."""
@@ -225,8 +224,7 @@ class DatasetInputs:
 
     def omit(self, place: int, kind: str, why: str) -> None:
         """Count a row, by its place in `texts`, as left out."""
-        self._out.add(place)
-        self._refused.setdefault(kind, (why, []))[1].append(self.numbers[place])
+        self._reasons.add(why, self.numbers[place], kind)
 
     def record_length(self, place: int, source: InputText) -> None:
         """Count a row if it was cut."""
@@ -249,10 +247,11 @@ class DatasetInputs:
             else f"Only the first {taken} of {given} rows were taken."
         )
         lines = [how] if taken < given else []
-        for why, numbers in self._refused.values():
-            which = ", ".join(str(i) for i in sorted(numbers)[:_MAX_LISTED])
-            more = ", ..." if len(numbers) > _MAX_LISTED else ""
-            lines.append(f"{_format_rows(len(numbers))} left out (number {which}{more}): {why}")
+        for reason in self._reasons.to_list():
+            which = ", ".join(map(str, reason["examples"]))
+            more = ", ..." if reason["count"] > len(reason["examples"]) else ""
+            rows = _format_rows(reason["count"])
+            lines.append(f"{rows} left out (number {which}{more}): {reason['why']}")
         if self._cut:
             lines.append(
                 f"{_format_rows(len(self._cut))} cut to the {self._max_length} tokens that the model takes."

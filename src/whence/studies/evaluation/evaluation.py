@@ -5,23 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from whence.core.errors import BadParameter, UnknownMethod, UnknownMetric, suggest_name
 from whence.core.files import write_if_path
 from whence.core.result import RESULT_VERSION, Result
-from whence.core.types import Task
-from whence.data.tokens import EncodedInput
-from whence.explain.repeat import replace_unit_scores
-from whence.methods import method
-from whence.metrics._requests import ExplanationRepeater, Numbers, RemovalPredictions
-from whence.metrics._trial import Trial
 from whence.render.document import choose_decimals, format_interval
 from whence.render.text import escape_formula
 from whence.stats.intervals import Interval
-from whence.studies.evaluation.measure import MetricResult
 from whence.studies.evaluation.scores import ScoreTables
 from whence.studies.evaluation.statistics import (
     AgreementScores,
@@ -294,148 +285,6 @@ def _format_leaders(best: Sequence[str]) -> str:
     return f"{' and '.join(best)} cannot be told apart as the best"
 
 
-StoreRow = Mapping[str, Any]  # row of a table of the store, by column name
-
-
-@dataclass(frozen=True)
-class StoredSetting:
-    """The settings that all rows of a run share, as needed to compare explanations."""
-
-    methods: Mapping[str, Mapping[str, Any]]  # parameters by method
-    unit: str
-    seed: int
-    task: Task = "single_label"
-
-
-def record_stored_rows(
-    notes: ScoreTables,
-    agreement: AgreementScores | None,
-    number: int,
-    explanations: Sequence[StoreRow],
-    tests: Sequence[StoreRow],
-    setting: StoredSetting,
-) -> None:
-    """Record one example of a run: the rows of its explanations and of their metrics.
-
-    Without `agreement`, agreement is not computed, and the rows need neither tokens nor scores.
-    """
-    own = {row["method"]: row for row in explanations}
-    rows = []
-    if refused := next((row for row in own.values() if row["refused"]), None):
-        notes.record_failure_code(number, None, refused["error"], refused["why"])
-    for name in notes.methods:
-        row = own.get(name)
-        if row is None or row["refused"]:
-            continue
-        if row["error"] is not None:
-            notes.record_failure_code(number, name, row["error"], row["why"])
-        else:
-            notes.record_cost(number, name, row["forward"], row["backward"], dropped=row["dropped"])
-            rows.append(row)
-    measures = {measure.name: measure for measure in notes.measures}
-    explained = {row["method"] for row in rows}
-    for row in tests:
-        measure = measures.get(row["metric"])
-        if row["method"] in explained and measure is not None:
-            notes.record_result(number, row["method"], measure, _parse_metric_result(row))
-    if rows and agreement is not None:
-        agreement.add(number, _build_stored_trial(rows, setting))
-
-
-def _parse_metric_result(row: StoreRow) -> MetricResult:
-    names, parts, flat = row["part_names"] or (), row["parts"], row["null_parts"]
-    size = len(names)
-    return MetricResult(
-        row["value"],
-        row["null"],
-        row["why"],
-        row["error"],
-        tuple(names),
-        None if parts is None else tuple(parts),
-        None
-        if flat is None
-        else tuple(tuple(flat[at : at + size]) for at in range(0, len(flat), size)),
-    )
-
-
-def find_stored_units(words: Sequence[int | None], unit: str) -> tuple[tuple[int, ...], ...]:
-    """Return the token positions of each unit, from the word index of each token."""
-    free = [(place, word) for place, word in enumerate(words) if word is not None]
-    if unit != "word":
-        return tuple((place,) for place, _ in free)
-    positions: dict[int, list[int]] = {}
-    for place, word in free:
-        if word >= 0:
-            positions.setdefault(word, []).append(place)
-    return tuple(tuple(positions[word]) for word in sorted(positions))
-
-
-def _build_stored_trial(rows: Sequence[StoreRow], setting: StoredSetting) -> Trial:
-    """Return a trial of stored explanations, for metrics of agreement; it has no model."""
-    first, names = rows[0], tuple(row["method"] for row in rows)
-    missing = _MissingModel()
-    units = find_stored_units(first["words"], setting.unit)
-    return Trial(
-        item=cast(EncodedInput, _StoredInput(tuple(first["ids"]), len(first["scores"]))),
-        task=setting.task,
-        names=names,
-        scores=np.stack([_read_scores(row, units) for row in rows]),
-        signed=tuple(_is_signed(name, setting.methods[name]) for name in names),
-        axioms=tuple(
-            {axiom["axiom"]: axiom["residual"] for axiom in row["axioms"]} for row in rows
-        ),
-        units=units,
-        removed=cast(RemovalPredictions, missing),
-        again=cast(ExplanationRepeater, missing),
-        marked=None,
-        seed=setting.seed,
-    )
-
-
-def _read_scores(row: StoreRow, units: Sequence[Sequence[int]]) -> Numbers:
-    """Return token scores that add up to the score of each unit, or to its mean if they do not add up."""
-    scores: Numbers = np.array(row["scores"], dtype=np.float64)
-    known = row["method"] in method.names()
-    if not known or method.get(row["method"]).facts.get("words", "sum") == "sum":
-        return scores
-    return replace_unit_scores(
-        scores, units, [float(scores[list(places)].mean()) for places in units]
-    )
-
-
-def _is_signed(name: str, params: Mapping[str, Any]) -> bool:
-    if name not in method.names():
-        return True  # the method's package is not installed here
-    facts = method.get(name).facts
-    depends = facts.get("signed_when")
-    return bool(depends(params) if depends else facts["signed"])
-
-
-@dataclass(frozen=True)
-class _StoredInput:
-    """A stored input: its token ids, which key the random draws, and its length."""
-
-    ids: tuple[int, ...]
-    length: int
-    picture: None = None
-
-    @property
-    def key(self) -> tuple[int, ...]:
-        # The key of an image is the hash of its pixels, stored signed, and a negative number.
-        if self.ids[-1] >= 0:
-            return self.ids
-        return (self.ids[0] % (1 << 64), *self.ids[1:])
-
-    def __len__(self) -> int:
-        return self.length
-
-
-class _MissingModel:
-    """Placeholder for the model of stored explanations, which metrics of agreement do not query."""
-
-    stages: tuple[str, ...] = ()
-
-
 _MAX_REASONS = 3  # reasons in the sentence; the notes below the table have all
 
 
@@ -443,7 +292,7 @@ def describe_failure(data: Mapping[str, Any]) -> str | None:
     """Return why nothing at all was tested; None if there is any result."""
     if any(row["n"] for what in ("cells", "agreement") for row in data[what]):
         return None
-    reasons = sorted(_list_failures(data), key=lambda reason: -reason[0])
+    reasons = sorted(list_reasons(data), key=lambda reason: -reason[0])
     texts = [text for _, text in reasons[:_MAX_REASONS]]
     if more := len(reasons) - len(texts):
         texts.append(f"{more} more reason{'' if more == 1 else 's'}")
@@ -451,26 +300,42 @@ def describe_failure(data: Mapping[str, Any]) -> str | None:
     return f"Nothing was tested: {why or 'agreement is that of two methods, and there is one'}."
 
 
-def _list_failures(data: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """Yield the counts and descriptions of refused examples, failed methods and failed metrics."""
-    total = data["examples"]["given"]
-    for row in data["examples"]["why_not"]:
-        yield row["count"], f"no method could take {row['count']} of {total}: {row['why']}"
-    methods: dict[tuple[str, int], list[str]] = {}
+def list_reasons(data: Mapping[str, Any]) -> list[tuple[int, str]]:
+    """Return the reasons why examples, methods and metrics have no result, with the number of examples of each."""
+    refused = data["examples"]["why_not"]
+    reasons = [
+        (row["count"], f"{_name_examples(row)} could not be taken by any method: {row['why']}")
+        for row in refused
+    ]
     for entry in data["methods"]:
         for row in entry["why_not"]:
-            methods.setdefault((row["why"], row["count"]), []).append(entry["method"])
-    for (why, count), names in methods.items():
-        yield count, f"{', '.join(names)} failed for {count} of {total}: {why}"
-    metrics: dict[tuple[str, int], list[str]] = {}
-    tested = [(cell["metric"], cell["why_not"]) for cell in data["cells"]]
-    tested += [(row["measure"], row.get("why_not", ())) for row in data["agreement"]]
-    for metric, why_not in tested:
-        for row in why_not:
-            metrics.setdefault((row["why"], row["count"]), []).append(metric)
-    for (why, count), names in metrics.items():
-        tests = ", ".join(dict.fromkeys(names))
-        yield count, f"{tests} could not be measured on {count} of {total}: {why}"
+            whole = row["count"] == data["examples"]["given"]
+            what = "every example" if whole else _name_examples(row)
+            reasons.append((row["count"], f"{entry['method']} failed for {what}: {row['why']}"))
+    everyone = tuple(entry["method"] for entry in data["methods"] if entry["explained"])
+    methods: dict[tuple[str, int, str], list[str]] = {}
+    for cell in data["cells"]:
+        for row in cell["why_not"]:
+            key = (cell["metric"], row["count"], row["why"])
+            methods.setdefault(key, []).append(cell["method"])
+    for pair in data["agreement"]:
+        for row in pair.get("why_not", ()):
+            methods[pair["measure"], row["count"], row["why"]] = [*everyone]
+    metrics: dict[tuple[int, str, tuple[str, ...]], list[str]] = {}
+    for (metric, count, why), names in methods.items():
+        metrics.setdefault((count, why, tuple(names)), []).append(metric)
+    for (count, why, who), tests in metrics.items():
+        whom = "" if who == everyone else f" of {', '.join(who)}"
+        some = "1 example" if count == 1 else f"{count} examples"
+        reasons.append((count, f"{', '.join(tests)}{whom} could not be tested on {some}: {why}"))
+    return reasons
+
+
+def _name_examples(row: Mapping[str, Any]) -> str:
+    count = row["count"]
+    named = ", ".join(str(number) for number in row["examples"])
+    more = ", ..." if count > len(row["examples"]) else ""
+    return f"{count} example{'' if count == 1 else 's'} (number {named}{more})"
 
 
 def _format_csv(data: Mapping[str, Any], what: str) -> str:

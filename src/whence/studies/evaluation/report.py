@@ -27,7 +27,7 @@ from whence.render.document import (
     format_interval,
 )
 from whence.render.text import format_dataset
-from whence.studies.evaluation.evaluation import describe_failure
+from whence.studies.evaluation.evaluation import describe_failure, list_reasons
 from whence.studies.evaluation.statistics import describe_too_few
 
 PAGE_TITLE = "whence: methods held against each other"
@@ -279,36 +279,7 @@ def list_evaluation_notes(data: JsonObject) -> list[str]:
         reached = [entry["metric"] for entry in data["metrics"] if entry.get("aim") == "reach"]
         lines = [f"{name}: what random explanations get is the aim here." for name in reached]
         lines += list_sample_notes(data)
-    lines += [
-        f"{_format_example_count(row)} could not be taken by any method: {row['why']}"
-        for row in data["examples"]["why_not"]
-    ]
-    total = data["examples"]["given"]
-    for entry in data["methods"]:
-        for row in entry["why_not"]:
-            what = "every example" if row["count"] == total else _format_example_count(row)
-            lines.append(f"{entry['method']} failed for {what}: {row['why']}")
-    untested: dict[tuple[str, int, str], list[str]] = {}
-    for cell in data["cells"]:
-        for row in cell["why_not"]:
-            key = (cell["metric"], row["count"], row["why"])
-            untested.setdefault(key, []).append(cell["method"])
-    everyone = [entry["method"] for entry in data["methods"] if entry["explained"]]
-    together: dict[tuple[int, str, tuple[str, ...]], list[str]] = {}
-    for (metric, count, why), methods in untested.items():
-        together.setdefault((count, why, tuple(methods)), []).append(metric)
-    for (count, why, who), metrics in together.items():
-        whom = "" if list(who) == everyone else f" of {', '.join(who)}"
-        examples = "1 example" if count == 1 else f"{count} examples"
-        lines.append(f"{', '.join(metrics)}{whom} could not be tested on {examples}: {why}")
-    return lines
-
-
-def _format_example_count(row: JsonObject) -> str:
-    count = row["count"]
-    named = ", ".join(str(number) for number in row["examples"])
-    more = ", ..." if count > len(row["examples"]) else ""
-    return f"{count} example{'' if count == 1 else 's'} (number {named}{more})"
+    return [*lines, *(reason for _, reason in list_reasons(data))]
 
 
 def list_sample_notes(data: JsonObject) -> list[str]:

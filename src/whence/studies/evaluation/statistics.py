@@ -68,25 +68,26 @@ class AgreementScores:
 
     def matrices(self, order: Sequence[int], seed: int) -> list[dict[str, Any]]:
         """Return the mean agreement of each pair of methods with its interval, by measure."""
-        return [
-            {
-                **{"measure": measure.name, "params": dict(measure.params), "a": a, "b": b, **row},
-                **({"why_not": why} if (why := self._why_not[measure.name].to_list()) else {}),
-            }
-            for measure in self._measures
-            for (a, b), row in zip(self._couples, self._rows(measure, order, seed), strict=True)
-        ]
-
-    def _rows(
-        self, measure: MetricRequest, order: Sequence[int], seed: int
-    ) -> list[dict[str, Any]]:
-        columns, key = self._found[measure.name][order], ("evaluate", "agreement", seed)
-        random = self._random[measure.name][order][:, None]
-        nulls = bootstrap_columns(np.where(np.isnan(columns), np.nan, random), key)
-        return [
-            {**(interval_to_dict(own) or NO_INTERVAL), "null": interval_to_dict(null)}
-            for own, null in zip(bootstrap_columns(columns, key), nulls, strict=True)
-        ]
+        key, rows = ("evaluate", "agreement", seed), []
+        for measure in self._measures:
+            columns = self._found[measure.name][order]
+            random = self._random[measure.name][order][:, None]
+            nulls = bootstrap_columns(np.where(np.isnan(columns), np.nan, random), key)
+            means = bootstrap_columns(columns, key)
+            why_not = self._why_not[measure.name].to_list()
+            rows += [
+                {
+                    "measure": measure.name,
+                    "params": dict(measure.params),
+                    "a": a,
+                    "b": b,
+                    **(interval_to_dict(mean) or NO_INTERVAL),
+                    "null": interval_to_dict(null),
+                    **({"why_not": why_not} if why_not else {}),
+                }
+                for (a, b), mean, null in zip(self._couples, means, nulls, strict=True)
+            ]
+        return rows
 
 
 def _join_trials(trial: Trial, other: Trial) -> Trial:
