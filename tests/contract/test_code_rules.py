@@ -48,7 +48,7 @@ BUDGETS = {
     "studies/compare": (2_240, 1_500),
     "studies/evaluation": (2_570, 1_650),
     "studies/training": (1_330, 850),
-    "tracing": (5_910, 4_200),
+    "tracing": (5_880, 4_200),
     "trust": (990, 850),
 }
 MOST_FILES = 280
