@@ -171,17 +171,17 @@ def test_rich_markup_in_the_text_is_printed_as_plain_text(explainer):
     assert "[bold]film[/bold]" in console.export_text()
 
 
-def test_explain_returns_one_a_list_or_a_dict_as_inputs_and_methods_are_given(explainer):
+def test_explain_returns_one_or_several_as_inputs_and_methods_are_given(explainer):
     one = explainer.explain(("the film", "acted"))
     assert isinstance(one, Explanation)
     assert one.source.pair == "acted"
     many = explainer.explain(["a film", ("the film", "acted"), "beautifully acted film"])
     assert [e.source.text for e in many] == ["a film", "the film", "beautifully acted film"]
     named = explainer.explain("a film", method=["gradient", "rollout"])
-    assert list(named) == ["gradient", "rollout"]
+    assert list(named.keys()) == [e.method for e in named] == ["gradient", "rollout"]
     assert explainer.explain([]) == []
     both = explainer.explain(["a film", "acted"], method=["gradient"])
-    assert [list(e) for e in both] == [["gradient"], ["gradient"]]
+    assert [[*e.keys()] for e in both] == [["gradient"], ["gradient"]]
 
 
 def test_explain_params_by_method_name_or_dotted_name_reach_their_method(explainer):
