@@ -245,7 +245,7 @@ def test_resolve_plan_converts_command_line_strings_to_typed_parameters(data):
         ({"metrics": ("plausibility",)}, BadPlan, "No metric of plausibility suits this data"),
         ({"audit": ("seeds",)}, BadPlan, "seeds train models"),
         ({"params": {"nothing": 1}}, BadParameter, "has a parameter 'nothing'"),
-        ({"metrics": ("aopc",), "metric_params": {"k": 1}}, BadParameter, "has a parameter 'k'"),
+        ({"metrics": ("aopc",), "metric_params": {"k": 1}}, BadParameter, "has no parameter 'k'"),
     ],
 )
 def test_resolve_plan_refuses_bad_requests_before_a_model_is_loaded(data, asked, error, said):
