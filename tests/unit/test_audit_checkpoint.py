@@ -11,8 +11,8 @@ from tests.worker_tasks import TEXTS
 from whence.core.errors import NotCapturable
 from whence.data.dataset import open_dataset
 from whence.runs import run
+from whence.runs.observers import RunObserver
 from whence.runs.plan import Execution, Plan
-from whence.runs.progress import RunObserver
 from whence.runs.run import load_audit, run_audit
 from whence.runs.store import Store
 from whence.runs.worker import Worker

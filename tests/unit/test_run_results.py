@@ -266,7 +266,7 @@ def test_build_explanation_data_of_patches_restores_the_image_grid():
         record, {"name": "vit", "labels": ["cat", "dog"]}, {"params": {}}
     )
     assert found["picture"] == {"name": "cat.jpg", "grid": [2, 3]}
-    assert found["words"] == []
+    assert [word["text"] for word in found["words"]] == names
     told = run_reports.report_payload(
         extremes=[{**run_reports.extreme(), "explained": found}], audit=None
     )

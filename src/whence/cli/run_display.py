@@ -20,8 +20,7 @@ from whence.cli import options as options_module
 from whence.cli.failures import InterruptHandler
 from whence.core.errors import NothingExplained, shorten_quote
 from whence.core.files import quote_path
-from whence.runs.plan import Plan
-from whence.runs.progress import (
+from whence.runs.observers import (
     METRICS_ENTRY,
     MethodProgress,
     RunEstimate,
@@ -29,6 +28,7 @@ from whence.runs.progress import (
     ValueRange,
     WindowStatus,
 )
+from whence.runs.plan import Plan
 from whence.runs.results import FailureGroup, RunFailures
 from whence.runs.task import Identity, TaskResult
 from whence.studies.audit.audit import format_duration

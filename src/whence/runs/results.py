@@ -589,7 +589,7 @@ def build_explanation_data(
         )
     ]
     grid = _find_patch_grid(tokens) if record["text"] is None else None
-    words = [] if grid else _group_words(record, tokens)
+    words = _group_words(record, tokens)
     scores, params = list(record["scores"]), dict(setting.get("params", {}))
     probability = record["probability"]
     signed = _is_signed(record["method"], params, scores)

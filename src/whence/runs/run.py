@@ -33,6 +33,12 @@ from whence.runs.backends import create_backend as chosen_backend
 from whence.runs.chunks import Window, is_in_other_shard, iterate_selected_rows, iterate_windows
 from whence.runs.chunks import iterate_selected_rows as rows_of
 from whence.runs.keys import compute_audit_code_digest, compute_source_digest
+from whence.runs.observers import (
+    RunEstimate,
+    RunObserver,
+    WindowStatus,
+    estimate_cost,
+)
 from whence.runs.plan import (
     EXECUTION_FIELDS,
     OUT_KEY,
@@ -43,12 +49,6 @@ from whence.runs.plan import (
     read_plan,
 )
 from whence.runs.plan_expansion import resolve_plan, unreadable_row_error
-from whence.runs.progress import (
-    RunEstimate,
-    RunObserver,
-    WindowStatus,
-    estimate_cost,
-)
 from whence.runs.results import Run
 from whence.runs.store import Store, StoreReader, WindowResults
 from whence.runs.task import Identity, Item, Task, TaskResult

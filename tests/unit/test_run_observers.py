@@ -16,8 +16,8 @@ from whence.runs.chunks import (
     iterate_selected_rows,
     iterate_windows,
 )
+from whence.runs.observers import RunEstimate, RunProgress, ValueRange, WindowStatus, estimate_cost
 from whence.runs.plan import Plan
-from whence.runs.progress import RunEstimate, RunProgress, ValueRange, WindowStatus, estimate_cost
 from whence.runs.task import Identity, Item, Task, TaskResult
 
 IDENTITY = Identity(
