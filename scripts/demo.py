@@ -8,7 +8,7 @@ from whence.core.files import write_bytes, write_text
 from whence.explain.page import render_page
 from whence.explain.report import build_document
 from whence.explain.word_scores import merge_payloads
-from whence.render.images import render_image_sheet_png
+from whence.render.image_maps import render_image_sheet_png
 
 PAGE, CARD, MAPS = "whence-demo.html", "whence-demo-trust.html", "whence-demo-shapes.png"
 

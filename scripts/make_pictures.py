@@ -7,7 +7,7 @@ from pathlib import Path
 import whence
 from whence.core.files import write_bytes
 from whence.explain.word_scores import merge_payloads
-from whence.render.images import render_image_sheet_png
+from whence.render.image_maps import render_image_sheet_png
 
 PLACE = Path(__file__).resolve().parents[1] / "docs" / "images" / "pictures.png"
 PICTURE, CLASSES = "shapes:7", ("ring", "square")

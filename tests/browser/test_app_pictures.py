@@ -23,7 +23,7 @@ from tests.browser.app import (
 )
 from tests.browser.test_app_accessibility import axe, findings  # noqa: F401
 from whence.explain.explainer import load
-from whence.render.images import overlay_scores
+from whence.render.image_maps import overlay_scores
 
 pytestmark = APP
 

@@ -23,7 +23,7 @@ from whence.render.colour import (
     compute_opacity,
     scale_scores,
 )
-from whence.render.images import (
+from whence.render.image_maps import (
     decode_png_base64,
     dim_image,
     encode_png_base64,

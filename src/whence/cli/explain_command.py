@@ -83,7 +83,7 @@ def explain(
         merge_payloads([explanation.to_display_dict() for explanation in group]) for group in groups
     ]
     if out is not None:
-        from whence.render.images import render_image_sheet_png
+        from whence.render.image_maps import render_image_sheet_png
 
         write_bytes(out, render_image_sheet_png(payloads))
     kind = "targets" if len(choices) > 1 else None if results[0].of_one else "entities"

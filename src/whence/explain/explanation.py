@@ -30,7 +30,7 @@ from whence.explain.word_scores import (
 )
 from whence.methods import resolve_score_unit
 from whence.render.colour import compute_heatmap
-from whence.render.images import Pixels, decode_png_base64, encode_png_base64
+from whence.render.image_maps import Pixels, decode_png_base64, encode_png_base64
 from whence.trust.card import Trust
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from whence.render.document import (
     TintedText,
     Tone,
 )
-from whence.render.images import describe_group_prediction, group_by_image
+from whence.render.image_maps import describe_group_prediction, group_by_image
 from whence.render.text import (
     describe_prediction,
     format_input_warnings,

@@ -14,7 +14,7 @@ from whence.render.colour import (
     get_colour_scale,
     scale_scores,
 )
-from whence.render.images import (
+from whence.render.image_maps import (
     arrange_score_maps,
     decode_display_image,
     describe_score_range,
