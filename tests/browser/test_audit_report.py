@@ -126,6 +126,7 @@ def test_audit_page_has_wcag_aa_contrast_in_light_and_dark_schemes(browser, tmp_
             f"getComputedStyle(document.querySelector('section {css.removeprefix('section ')}')).{what}"
         )
         assert contrast(ink, paper) >= 4.5, css
+    # Tokens without a shade stand on the white of their text, also in the dark.
     marks = opening.evaluate(
         """[...document.querySelectorAll('mark')].map(e => [getComputedStyle(e).color,
             getComputedStyle(e).backgroundColor, getComputedStyle(e.closest('.strip')).backgroundColor])"""
