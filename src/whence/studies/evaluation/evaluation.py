@@ -340,18 +340,12 @@ def _name_examples(row: Mapping[str, Any]) -> str:
 
 def _format_csv(data: Mapping[str, Any], what: str) -> str:
     """Return CSV with all figures in full: one row per method and metric, or per pair of methods and metric."""
-    setting, facts = data["setting"], data.get("data") or {}
-    about = {
-        "model": data["model"]["name"],
-        **{name: setting[name] for name in ("remove", "unit", "seed")},
-    }
+    facts = data.get("data") or {}
+    about = {name: data["setting"][name] for name in ("remove", "unit", "seed")}
+    about = {"model": data["model"]["name"], **about}
     drawn = facts.get("rows") if facts.get("drawn") is None else facts["drawn"]
-    sample = {
-        "data": facts.get("name"),
-        "rows": facts.get("rows"),
-        "drawn": drawn,
-        "drawn_by_seed": facts.get("seed"),
-    }
+    sample = {"data": facts.get("name"), "rows": facts.get("rows"), "drawn": drawn}
+    sample["drawn_by_seed"] = facts.get("seed")
     build = _build_cell_rows if what == "cells" else _build_pair_rows
     rows = [{**about, **row, **sample} for row in build(data)]
     stream = StringIO()
