@@ -415,7 +415,8 @@ def _draw_dot_panel(plot: PlotData) -> list[str]:
         kind = "grey" if cell["grey"] else "own"
         if cell["low"] is not None:
             panel.line(cell["low"], row + 0.5, cell["high"], row + 0.5, kind)
-        dot = kind if cell["filled"] or cell["grey"] else "open"
+        filled = ("grey filled" if cell["grey"] else "own") if cell["filled"] else ""
+        dot = filled or ("grey" if cell["grey"] else "open")
         panel.dot(cell["value"], row + 0.5, cell["title"], dot)
     return panel.parts
 
