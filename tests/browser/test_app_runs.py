@@ -1,4 +1,4 @@
-"""Runs page of the app: stored runs are listed while they are written, opened, compared and read by row."""
+"""Runs page of the app: stored runs are listed while they are written, opened and read by row."""
 
 import re
 from urllib.parse import quote
@@ -61,18 +61,6 @@ def test_click_on_a_run_opens_its_report_in_a_sandboxed_frame(tour, runs):
     expect(page.get_by_role("region", name="Runs")).to_be_visible()
 
 
-def test_two_checked_runs_open_as_a_comparison(tour, runs):
-    page = tour("#/runs")
-    page.get_by_label(f"Compare {RUN}").check()
-    page.get_by_label("Compare second").check()
-    expect(page.get_by_label("Compare unfinished")).to_be_disabled()
-    page.get_by_role("button", name="Compare the two").click()
-    expect(page).to_have_url(re.compile("against=second"))
-    settle(page)
-    expect(page.frame_locator("iframe").get_by_text("second").first).to_be_visible()
-    photograph(page, "runs-compared")
-
-
 def test_rows_of_a_run_are_filtered_and_one_opens_on_the_explain_page(tour, runs):
     page = tour(f"#/runs?run={runs[RUN]['id']}&tab=rows")
     table = page.get_by_role("region", name="Rows")
@@ -104,6 +92,6 @@ def test_runs_page_displays_hostile_names_and_texts_as_plain_text(tour, visit, r
     expect(page.get_by_role("region", name="Rows")).to_contain_text(EVIL)
     assert page.locator(INJECTED).count() == 0
     attack = quote("../../<img src=x onerror=alert(1)>")
-    page = tour(f"#/runs?run={attack}&against={attack}&found={attack}")
+    page = tour(f"#/runs?run={attack}&found={attack}")
     expect(page.get_by_text("There is no run “../../<img")).to_be_visible()
     assert page.locator(INJECTED).count() == 0

@@ -208,7 +208,9 @@ LONG = " ".join(["good film"] * 400)
         (
             ["a good film", "a dull film"],
             ["--model", "reviews-base"],
-            ["2 examples (number 0, 1) could not be taken by any method: There is no mask in the text"],
+            [
+                "2 examples (number 0, 1) could not be taken by any method: There is no mask in the text"
+            ],
         ),
     ],
     ids=["too long", "too short", "both", "no mask"],

@@ -95,4 +95,7 @@ def test_recommend_that_tested_nothing_exits_71_with_the_reason(run, tmp_path):
     assert status == 71 and "[nothing-explained" in err
     sentence = json.loads(out)["sentence"]
     for said in (sentence, err):
-        assert "Nothing was tested: 2 examples (number 0, 1) could not be taken by any method: There is no mask in the t" in said
+        assert (
+            "Nothing was tested: 2 examples (number 0, 1) could not be taken by any method: There is no mask in the t"
+            in said
+        )

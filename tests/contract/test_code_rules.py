@@ -29,25 +29,26 @@ SOURCE = [path for path in PYTHON if path.is_relative_to(ROOT / "src")]
 # Lines of Python that a room may hold now, and the goal of the rebuilding (40,000 in all). When something is deleted,
 # its room's ceiling is lowered; none is raised without a sentence that says what was bought.
 BUDGETS = {
-    "app": (4_900, 2_800),
-    "cli": (3_250, 2_000),
+    "app": (4_640, 2_800),
+    "cli": (3_130, 2_000),
     "core": (1_165, 650),
-    "data": (4_890, 2_700),
+    # 200 more: variants as rows of arrays. 1,024 of them take 1.5 ms of Python, where an object each took 150.
+    "data": (5_100, 2_700),
     "explain": (7_500, 4_300),
     "flow": (1_270, 1_000),
     "kernels": (2_710, 2_200),
     "lrp": (1_900, 1_600),
-    "methods": (1_750, 1_500),
+    "methods": (1_710, 1_500),
     "metrics": (2_150, 1_800),
     "models": (2_020, 1_050),
     "render": (2_450, 1_800),
-    "runs": (8_800, 3_450),
+    "runs": (6_550, 3_450),
     "stats": (870, 700),
-    "studies/audit": (4_900, 3_350),
+    "studies/audit": (4_550, 3_350),
     "studies/compare": (2_240, 1_500),
     "studies/evaluation": (2_570, 1_650),
     "studies/training": (1_330, 850),
-    "tracing": (5_910, 4_200),
+    "tracing": (5_880, 4_200),
     "trust": (990, 850),
 }
 MOST_FILES = 280

@@ -39,7 +39,7 @@ def limit_batch_cells(model, most=MOST):
 
 def assert_same_explanations(one, other):
     for own, found in zip(one, other, strict=True):
-        for name in own:
+        for name, _ in own.items():
             # Products of smaller batches are summed in another order.
             np.testing.assert_allclose(found[name].scores, own[name].scores, rtol=1e-9, atol=1e-12)
             assert found[name].passes == own[name].passes

@@ -169,7 +169,7 @@ def test_question_to_a_busy_model_is_refused_as_busy_after_the_timeout(settings)
         said = assert_error(ask(app, "POST", "/api/explain", json=body), 503, "busy")
         assert "something long" in said["message"]
         assert "of 1000" in said["message"]
-        assert not worker._quick  # nobody waits for it, so it is not done
+        assert not worker._queue  # nobody waits for it, so it is not done
     finally:
         assert desk.close(10)
 
@@ -228,11 +228,11 @@ def test_requests_and_jobs_waiting_for_a_model_fail_with_its_loading_error(
         worker = desk.models.get("bad").worker
         text = {"model": "bad", "text": "a film"}
         threads.append(asking("flow", "/api/flow", {"input": text}))
-        while len(worker._quick) < 1:
+        while len(worker._queue) < 1:
             time.sleep(0.001)
         both = {"a": "reviews", "b": "bad", "data": data_file.name}
         job = begin_job(app, "/api/jobs/compare", both)
-        while len(worker._quick) < 2:  # the loan of the model
+        while len(worker._queue) < 2:  # the loan of the model
             time.sleep(0.001)
         verify = {"input": text, "edges": [[0, 0, 0, 0]], "draws": 5}
         later = begin_job(app, "/api/jobs/verify", verify)

@@ -164,7 +164,7 @@ class Variants:
         """Return the variants without some of their tokens, (variants, tokens)."""
         stay = self.real & ~gone
         order = np.argsort(~stay, axis=1, kind="stable")  # the tokens that stay come first
-        shared = self._shared_features.items()
+        shared = self._input_features.items()
         features = {name: values[self.owners[:, None], order] for name, values in shared}
         changed = np.take_along_axis(self.changed, order, axis=1)
         return replace(self, lengths=stay.sum(1), changed=changed, features=features)
@@ -193,7 +193,7 @@ class Variants:
         return keys
 
     @cached_property
-    def _shared_features(self) -> dict[str, Array]:
+    def _input_features(self) -> dict[str, Array]:
         """The inputs' features beside the ids, (inputs, tokens, ...)."""
         names = {name for item in self.items for name in item.features} - {"input_ids"}
         return {
@@ -231,7 +231,7 @@ class Variants:
             return self.changed[rows]
         if self.features is not None:
             return self.features[name][rows]
-        return self._shared_features[name][self.owners[rows]]
+        return self._input_features[name][self.owners[rows]]
 
     def _collate_images(
         self, items: tuple[EncodedInput, ...], owners: Array, hidden: Tensor, device: torch.device

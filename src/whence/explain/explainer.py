@@ -220,8 +220,9 @@ class Explainer:
         given; use a trial up before taking the next one, to save memory. `marks` returns the units that a person
         marked as evidence, from an input's number, the input and its units; `known` has the other annotations of
         each input. With `failed`, failures are reported there, with the input's number and the method, and the rest
-        goes on. `parts` are the steps that will use a trial, such as metrics: their model queries are made for all
-        inputs of a batch together, before the first trial is yielded.
+        goes on. `parts` are steps on a trial, such as metrics, as functions or generators of requests: those of all
+        inputs of a batch are run together before the first trial is yielded, and `trial.results` has what they
+        return.
         """
         yield from build_trials(
             self,

@@ -74,13 +74,12 @@ class InputRepeater:
 
     def make(self, changes: Sequence[Change], rows: Sequence[int] | None = None) -> None:
         """Make the repeats under several changes; random weights of a stage are drawn once for the next one."""
-        names = list(self.requests)
+        names = list(self.requests) if rows is None else [list(self.requests)[row] for row in rows]
         drawn: dict[object, dict[str, Tensor]] = {}
         for change in changes:
             key = type(change), change.seed if isinstance(change, Randomised) else None
-            drawn = {key: drawn.get(key, {})}
-            selected = names if rows is None else [names[row] for row in rows]
-            self.batch.make(change, self, selected, drawn[key])
+            drawn = {key: drawn.get(key, {})}  # what another kind of change, or seed, drew is freed
+            self.batch.make(change, self, names, drawn[key])
 
     def __call__(self, change: Change, rows: Sequence[int] | None = None) -> RepeatedExplanations:
         """Return the repeats of all explanations, or of those in `rows`, under `change`."""
@@ -139,9 +138,9 @@ class BatchRepeater:
         self, change: Change, owner: InputRepeater, names: Sequence[str], drawn: dict[str, Tensor]
     ) -> None:
         """Compute missing repeats of this input, and of the others while the model is changed."""
-        for name in names:
-            if isinstance(why := owner.requests[name], str):
-                owner.repeats[change, name] = why
+        owner.repeats |= {
+            (change, name): why for name in names if isinstance(why := owner.requests[name], str)
+        }
         new = [name for name in names if (change, name) not in owner.repeats]
         if not new:
             return
@@ -239,7 +238,9 @@ class BatchRepeater:
             )
         match change:
             case Noise(radius, seed) if items[0].picture is not None:
-                yield self._batch([_add_pixel_noise(item, radius, seed) for item in items]), spec
+                noisy = [item.picture.with_noise(radius, seed) for item in items if item.picture]
+                pairs = zip(items, noisy, strict=True)
+                yield self._batch([replace(item, picture=own) for item, own in pairs]), spec
             case Noise(radius, seed):
                 ids = {*self._loaded.fillers.values()}.union(*(item.ids for item in items))
                 with add_embedding_noise(model, ids, radius, seed, drawn):
@@ -288,11 +289,6 @@ class BatchRepeater:
         features = {name: values[:half] for name, values in item.features.items()}
         part = replace(item, features=features, tokens=item.tokens[:half], words=())
         return [item, part]
-
-
-def _add_pixel_noise(item: EncodedInput, radius: float, seed: int) -> EncodedInput:
-    assert item.picture is not None
-    return replace(item, picture=item.picture.with_noise(radius, seed))
 
 
 def replace_unit_scores(

@@ -5,11 +5,10 @@ the size of all scores; `by length` is the part that an explanation which knows 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from whence.explain.word_scores import (
     ColourScale,
-    SegmentScore,
     WordAggregation,
     compute_colour_scale,
     sum_by_segment,
@@ -53,6 +52,7 @@ _SHARE_LEGEND = (
     "share: the part of the size of all scores that fell on the piece, of the prompt's text; by length: the "
     "part that an explanation which knows nothing would give it."
 )
+_MATRIX_LEGEND = "figures are hundredths of full colour, special tokens do not set the scale"
 # Pieces in the matrix and characters of each; the weakest beyond are merged into one row.
 _PAGE_PIECES, _PAGE_WIDTH = 300, 160
 _LINE_PIECES, _LINE_WIDTH, _HEAD_WIDTH = 14, 32, 9
@@ -76,94 +76,23 @@ def build_document(
 def _build_section(own: Sequence[JsonObject], top: int) -> Section:
     """Return the section of one input; several payloads are several classes of one picture."""
     first = own[0]
-    blocks: list[Block] = [
-        Paragraph(format_input_warnings(first), "warning"),
-        _build_probability_table(first["prediction"]),
-        *build_pictures(own),
-    ]
+    # Eight labels at most; only a page shows their shares, as text names the likeliest.
+    shares = sorted(first["prediction"]["probabilities"].items(), key=lambda pair: -pair[1])[:8]
+    rows = [(name, Cell(f"{p:.1%}", align="right"), Cell("", bar=p)) for name, p in shares]
+    warning = Paragraph(format_input_warnings(first), "warning")
+    blocks: list[Block] = [warning, Details("", [Table((), rows)]), *build_pictures(own)]
     for payload in own:
+        target = format_target(payload["target"])
         for explanation in payload["explanations"]:
-            blocks += _build_explanation_blocks(payload, explanation, top)
+            blocks += [
+                Heading(f"{explanation['method']} for {target}{format_unit(explanation)}"),
+                *build_tinted_input(payload, explanation),
+                build_top_table(payload, explanation, top),
+                *(Paragraph(note, "dim") for note in _list_notes(payload, explanation)),
+                build_score_details(payload, explanation),
+            ]
     title = f"{first['model']['name']}: {describe_group_prediction(own)}"
     return Section(title, [*blocks, build_provenance(first)])
-
-
-def _build_explanation_blocks(
-    payload: JsonObject, explanation: JsonObject, top: int
-) -> list[Block]:
-    """Return one explanation: the text tinted, the strongest words or patches, notes, and all scores folded away."""
-    target = format_target(payload["target"])
-    return [
-        Heading(f"{explanation['method']} for {target}{format_unit(explanation)}"),
-        *build_tinted_input(payload, explanation),
-        build_top_table(payload, explanation, top),
-        *(Paragraph(note, "dim") for note in _list_explanation_notes(payload, explanation)),
-        build_score_details(payload, explanation),
-    ]
-
-
-def _build_probability_table(prediction: JsonObject) -> Details:
-    """Return the eight most probable labels with bars, which a page shows."""
-    shares = sorted(prediction["probabilities"].items(), key=lambda pair: -pair[1])[:8]
-    rows = [
-        (label, Cell(f"{share:.1%}", align="right"), Cell("", bar=share)) for label, share in shares
-    ]
-    return Details("", [Table((), rows)])
-
-
-def _format_axioms(explanation: JsonObject) -> str:
-    """Return an explanation's axiom residuals; those of layers ("conservation.layer0") together."""
-    alone, layered = [], dict[str, list[str]]()
-    for name, residual in explanation["axioms"].items():
-        axiom, _, layer = name.replace("_", " ").partition(".")
-        if layer:
-            layered.setdefault(axiom, []).append(f"{residual:.1e}")
-        else:
-            alone.append(f"{axiom}: off by {residual:.1e}")
-    layers = [f"{axiom} by layer: off by {', '.join(off)}" for axiom, off in layered.items()]
-    return "; ".join([*alone, *layers])
-
-
-def _format_segments(payload: JsonObject, explanation: JsonObject) -> str:
-    """Return the shares of the two texts of a pair in an explanation; empty for a single text.
-
-    Methods whose word scores are no sums have no total.
-    """
-    adds_up = explanation.get("words_by", "sum") == "sum"
-    segments = _sum_segments(payload, explanation)
-    tokens = sum(segment.tokens for segment in segments)
-    parts = []
-    for name, segment in zip(("first", "second"), segments, strict=False):
-        size = "no score" if segment.share is None else f"{segment.share:.0%} of all scores by size"
-        chance = f"{segment.tokens / tokens:.0%} of the tokens"
-        total = f" {segment.total:+.3g}," if adds_up else ""
-        parts.append(f"{name} text{total} {size} ({chance})")
-    return "; ".join(parts)
-
-
-def _list_explanation_notes(payload: JsonObject, explanation: JsonObject) -> list[str]:
-    """Return the notes below an explanation: contrast, word scores, segments and axiom residuals."""
-    contrast = payload["provenance"].get(
-        "contrast", ""
-    )  # how a contrast of long answers was formed
-    notes = (
-        contrast,
-        _format_word_note(payload, explanation),
-        _format_segments(payload, explanation),
-        _format_axioms(explanation),
-    )
-    return [note for note in notes if note]
-
-
-def _sum_segments(payload: JsonObject, explanation: JsonObject) -> list[SegmentScore]:
-    """Sum the scores of an explanation by text of a pair; return an empty list for a single text."""
-    tokens = payload["tokens"]
-    segments = sum_by_segment(
-        [token["segment"] for token in tokens],
-        [token["special"] for token in tokens],
-        explanation["scores"],
-    )
-    return segments if len(segments) > 1 else []
 
 
 _WORD_NOTES: dict[WordAggregation, str] = {
@@ -173,175 +102,102 @@ _WORD_NOTES: dict[WordAggregation, str] = {
 }
 
 
-def _format_word_note(payload: JsonObject, explanation: JsonObject) -> str:
-    """Return a note on how word scores are computed, if some word has several tokens."""
+def _list_notes(payload: JsonObject, explanation: JsonObject) -> Iterator[str]:
+    """Yield how a contrast of long answers and scores of words were formed, texts of a pair, and axioms."""
+    yield payload["provenance"].get("contrast", "")
     by: WordAggregation = explanation.get("words_by", "sum")
-    return _WORD_NOTES[by] if any(len(word["tokens"]) > 1 for word in payload["words"]) else ""
+    yield _WORD_NOTES[by] if any(len(word["tokens"]) > 1 for word in payload["words"]) else ""
+    yield _describe_segments(payload, explanation, adds_up=by == "sum")
+    alone, layered = [], dict[str, list[str]]()
+    for name, residual in explanation["axioms"].items():
+        axiom, _, layer = name.replace("_", " ").partition(".")
+        if layer:
+            layered.setdefault(axiom, []).append(f"{residual:.1e}")
+        else:
+            alone.append(f"{axiom}: off by {residual:.1e}")
+    layers = [f"{axiom} by layer: off by {', '.join(off)}" for axiom, off in layered.items()]
+    yield "; ".join([*alone, *layers])
+
+
+def _describe_segments(payload: JsonObject, explanation: JsonObject, *, adds_up: bool) -> str:
+    """Return the shares of the two texts of a pair; empty for a single text. Effects have no total."""
+    places = [token["segment"] for token in payload["tokens"]]
+    special = [token["special"] for token in payload["tokens"]]
+    segments = sum_by_segment(places, special, explanation["scores"])
+    count = sum(segment.tokens for segment in segments)
+    parts = []
+    for name, one in zip(("first", "second"), segments if len(segments) > 1 else (), strict=False):
+        size = "no score" if one.share is None else f"{one.share:.0%} of all scores by size"
+        total = f" {one.total:+.3g}," if adds_up else ""
+        parts.append(f"{name} text{total} {size} ({one.tokens / count:.0%} of the tokens)")
+    return "; ".join(parts)
 
 
 def build_generation_document(payload: JsonObject) -> Document:
     """Return the document of a generated answer."""
-    total: ColourScale = payload.get("total_scale") or compute_colour_scale(
-        [piece["total"] for piece in payload["pieces"] if not piece["special"]],
-        "relative",
-        part="piece",
-    )
-    unit = format_unit(payload)
-    blocks: list[Block] = [
-        Paragraph(_describe_setting(payload), "dim"),
-        *(Paragraph(note, "warning") for note in _list_notes(payload)),
-        Heading(f"The prompt, over the whole answer{unit}"),
-        TintedText(list(_list_prompt_pieces(payload, total["full"] or 1.0))),
-        Paragraph(_format_scale(total), "dim"),
-        Heading("Piece by piece"),
-        Details(
-            "",
-            [_build_matrix(payload, _PAGE_PIECES, _PAGE_WIDTH, _PAGE_WIDTH)],
-            instead=[_build_matrix(payload, _LINE_PIECES, _LINE_WIDTH, _HEAD_WIDTH)],
-        ),
-        Paragraph(_format_matrix_legend(payload), "dim"),
-        Paragraph(_SHARE_LEGEND, "dim"),
-        Paragraph(_describe_cost(payload), "dim"),
-        build_provenance(payload),
-    ]
-    title = f"{payload['model']['name']}: {_describe_answer(payload)}"
-    return Document(_GENERATION_TITLE, [Section(title, blocks)], _GENERATION_FOOT)
-
-
-@dataclass(frozen=True)
-class _PieceRow:
-    """One row of the score matrix: a piece, several weak pieces together, or the answer so far."""
-
-    text: str
-    cells: tuple[float, ...]  # one for each part of the answer
-    total: float
-    share: float | None = None
-    chance: float | None = None
-    special: bool = False
-    marked: bool = False
-
-
-def _shorten(text: str, most: int = 0) -> str:
-    """Return a text on one line, cut in its middle if it is longer than `most` characters."""
-    line = " ".join(to_line(text).split()) or repr(text)[1:-1].strip() or "(space)"
-    if not most or len(line) <= most:
-        return line
-    head = (most - 1) * 2 // 3
-    tail = most - 1 - head
-    return f"{line[:head]}…{line[-tail:]}" if tail else f"{line[:head]}…"
-
-
-def _describe_answer(payload: JsonObject) -> str:
-    """Return the generated answer on one line."""
-    answer = payload["text"]
-    if answer is None:
-        answer = " ".join(token["text"] for token in payload["output_tokens"])
-    return _shorten(answer) or "(nothing)"
-
-
-def _describe_setting(payload: JsonObject) -> str:
-    """Return a phrase on method, granularity and number of tokens."""
-    count = len(payload["output_tokens"])
-    rather = ", each rather than the likeliest other" if payload["contrast"] else ""
-    return f"{payload['method']}, by {payload['granularity']}, {count} token{'s' * (count != 1)}{rather}"
-
-
-def _format_matrix_legend(payload: JsonObject) -> str:
-    """Return the legend of the matrix: the meaning of its colours and figures."""
-    what = (
+    tokens, passes, plain = payload["output_tokens"], payload["passes"], []
+    for place, piece in enumerate(payload["pieces"]):
+        plain += [] if piece["special"] else [place]
+    # Files of older versions have no scales, and get them without a unit.
+    totals = [payload["pieces"][place]["total"] for place in plain]
+    total = payload.get("total_scale") or compute_colour_scale(totals, "relative", part="piece")
+    values = [row[place] for row in payload["matrix"] for place in plain]
+    scale = payload.get("scale") or compute_colour_scale(values, "relative", part="piece")
+    signs = (
         "blue speaks for the part of the answer above it, orange against it"
         if payload["signed"]
         else "the stronger, the larger the score; this method has no sign"
     )
-    scale = _get_scale(payload)
-    legend = f"{what}; figures are hundredths of full colour, special tokens do not set the scale; {scale['legend']}"
-    return f"{legend}. {scale['note']}" if scale["note"] else legend
-
-
-def _describe_cost(payload: JsonObject) -> str:
-    """Return a phrase on the cost: steps, passes and seconds."""
-    passes = payload["passes"]
-    return (
-        f"{passes['decode']} steps to generate, {passes['forward']} forward and {passes['backward']} backward passes "
-        f"to explain, {payload['seconds']:.2f} s"
-    )
-
-
-def _get_scale(payload: JsonObject) -> ColourScale:
-    """Return the colour scale of the matrix; an older file without one gets a scale without a unit."""
-    scale: ColourScale | None = payload.get("scale")
-    if scale is not None:
-        return scale
-    plain = [i for i, piece in enumerate(payload["pieces"]) if not piece["special"]]
-    cells = [row[i] for row in payload["matrix"] for i in plain]
-    return compute_colour_scale(cells, "relative", part="piece")
-
-
-def _build_piece_rows(payload: JsonObject, most: int | None = None) -> list[_PieceRow]:
-    """Return a row per piece in prompt order, one for the weakest beyond `most`, one for the answer."""
-    pieces, matrix = payload["pieces"], payload["matrix"]
-    columns = [tuple(cells[i] for cells in matrix) for i in range(len(pieces))]
-    strength = [sum(map(abs, column)) for column in columns]
-    order = sorted(range(len(pieces)), key=lambda i: (-strength[i], i))
-    strongest = sorted(order if most is None or len(order) <= most + 1 else order[:most])
-    rows = [
-        _PieceRow(
-            _shorten(pieces[i]["text"]),
-            columns[i],
-            pieces[i]["total"],
-            pieces[i]["share"],
-            pieces[i]["chance"],
-            pieces[i]["special"],
-            pieces[i]["marked"],
-        )
-        for i in strongest
+    answer = payload["text"]
+    if answer is None:
+        answer = " ".join(token["text"] for token in tokens)
+    rather = ", each rather than the likeliest other" if payload["contrast"] else ""
+    count = f"{len(tokens)} token{'s' * (len(tokens) != 1)}"
+    full = f"The model's context is full after {len(tokens)} tokens: it cannot go on."
+    blocks: list[Block] = [
+        Paragraph(f"{payload['method']}, by {payload['granularity']}, {count}{rather}", "dim"),
+        Paragraph(format_input_warnings(payload), "warning"),
+        Paragraph(full if payload.get("full") else "", "warning"),
+        Heading(f"The prompt, over the whole answer{format_unit(payload)}"),
+        TintedText(
+            [
+                *_list_prompt_pieces(payload, total["full"] or 1.0),
+                Tint(answer if payload["text"] else f" {answer}"),
+            ]
+        ),
+        Paragraph(_format_scale(total), "dim"),
+        Heading("Piece by piece"),
+        Details(
+            "",
+            [_build_matrix(payload, scale, _PAGE_PIECES, _PAGE_WIDTH, _PAGE_WIDTH)],
+            instead=[_build_matrix(payload, scale, _LINE_PIECES, _LINE_WIDTH, _HEAD_WIDTH)],
+        ),
+        Paragraph(f"{signs}; {_MATRIX_LEGEND}; {_format_scale(scale)}", "dim"),
+        Paragraph(_SHARE_LEGEND, "dim"),
+        Paragraph(
+            f"{passes['decode']} steps to generate, {passes['forward']} forward and {passes['backward']} backward "
+            f"passes to explain, {payload['seconds']:.2f} s",
+            "dim",
+        ),
+        build_provenance(payload),
     ]
-    if rest := [i for i in range(len(pieces)) if i not in set(strongest)]:
-        rows.append(_merge_rows(payload, rest, columns))
-    before = tuple(sum(cells) for cells in payload["earlier"])
-    if len(before) > 1:
-        rows.append(_PieceRow(EARLIER_LABEL, before, sum(before), special=True))
-    return rows
-
-
-def _merge_rows(
-    payload: JsonObject, numbers: Sequence[int], columns: Sequence[tuple[float, ...]]
-) -> _PieceRow:
-    pieces = [payload["pieces"][i] for i in numbers]
-    cells = tuple(sum(values) for values in zip(*(columns[i] for i in numbers), strict=True))
-    shares = [piece["share"] for piece in pieces if piece["share"] is not None]
-    chances = [piece["chance"] for piece in pieces if piece["chance"] is not None]
-    return _PieceRow(
-        f"({len(numbers)} weaker ones)",
-        cells,
-        sum(piece["total"] for piece in pieces),
-        sum(shares) if shares else None,
-        sum(chances) if chances else None,
-    )
-
-
-def _format_hundredths(value: float, scale: float) -> str:
-    """Format a score in hundredths of full colour, with a sign unless it is 0."""
-    written = f"{100 * value / scale:+.0f}"
-    return "0" if written in ("+0", "-0") else written
-
-
-def _list_notes(payload: JsonObject) -> list[str]:
-    """Return the notes on a generation: input warnings, and a full context."""
-    notes = [format_input_warnings(payload)]
-    if payload.get("full"):
-        notes.append(
-            f"The model's context is full after {len(payload['output_tokens'])} tokens: it cannot go on."
-        )
-    return [note for note in notes if note]
+    title = f"{payload['model']['name']}: {_shorten(answer)}"
+    return Document(_GENERATION_TITLE, [Section(title, blocks)], _GENERATION_FOOT)
 
 
 def _format_scale(scale: ColourScale) -> str:
     return f"{scale['legend']}. {scale['note']}" if scale["note"] else scale["legend"]
 
 
+def _shorten(text: str, most: int = 10**6) -> str:
+    """Return a text on one line, cut in its middle if it is longer than `most` characters."""
+    line = to_line(text) or repr(text)[1:-1].strip() or "(space)"
+    head = (most - 1) * 2 // 3
+    return line if len(line) <= most else f"{line[:head]}…{line[len(line) - (most - 1 - head) :]}"
+
+
 def _list_prompt_pieces(payload: JsonObject, full: float) -> Iterator[Tint]:
-    """Yield the prompt, each piece on the colour of its total, and the answer after it."""
+    """Yield the prompt, each piece on the colour of its total."""
     text, at = payload["input"]["text"], 0
     for piece in payload["pieces"]:
         known = text is not None and piece["start"] is not None
@@ -352,35 +208,60 @@ def _list_prompt_pieces(payload: JsonObject, full: float) -> Iterator[Tint]:
         shade = max(-1.0, min(1.0, piece["total"] / full))
         title = f"{piece['total']:+.6g}"
         yield Tint(piece["text"], shade, title, "marked" if piece["marked"] else "")
-    yield Tint(text[at:] if text is not None else "")
-    answer = payload["text"] if payload["text"] is not None else " " + _describe_answer(payload)
-    yield Tint(answer, title="the answer", kind="marked")
+    yield Tint("" if text is None else text[at:])
 
 
-def _build_matrix(payload: JsonObject, most: int, width: int, head_width: int) -> Table:
-    """Return the scores of pieces by parts of the answer, in hundredths of full colour."""
-    scale = _get_scale(payload)["full"] or 1.0
-    heads = [
-        Cell(_shorten(output["text"], head_width), "strong", align="right")
-        for output in payload["outputs"]
+def _build_matrix(
+    payload: JsonObject, scale: ColourScale, most: int, width: int, head_width: int
+) -> Table:
+    """Return the scores of pieces by parts of the answer, in hundredths of full colour.
+
+    Rows are the `most` strongest pieces in the order of the prompt, the others summed up, and the answer so far.
+    """
+    pieces, matrix, outputs = payload["pieces"], payload["matrix"], payload["outputs"]
+    columns = [[row[place] for row in matrix] for place in range(len(pieces))]
+    order = sorted(range(len(pieces)), key=lambda place: -sum(map(abs, columns[place])))
+    chosen = set(order if len(order) <= most + 1 else order[:most])
+    rows = [
+        _build_matrix_row(piece, column, scale, width)
+        for place, (piece, column) in enumerate(zip(pieces, columns, strict=True))
+        if place in chosen
     ]
-    rows = []
-    for row in _build_piece_rows(payload, most):
-        parts = ["" if part is None else f"{part:.1%}" for part in (row.share, row.chance)]
-        sums = [Cell(text, align="right") for text in (f"{row.total:+.3g}", *parts)]
-        cells = [
+    if rest := order[len(chosen) :]:
+        weak: dict[str, Any] = {"text": f"({len(rest)} weaker ones)"}
+        for name in ("total", "share", "chance"):
+            known = [pieces[place][name] for place in rest if pieces[place][name] is not None]
+            weak[name] = sum(known) if known else None
+        sums = [sum(row[place] for place in rest) for row in matrix]
+        rows.append(_build_matrix_row(weak, sums, scale, width))
+    if len(payload["earlier"]) > 1:
+        before = [sum(cells) for cells in payload["earlier"]]
+        about = {"text": EARLIER_LABEL, "total": sum(before), "special": True}
+        rows.append(_build_matrix_row(about, before, scale, width))
+    likely = (format_probability(output["probability"]) for output in outputs)
+    texts = ("probability", "", "", "", *likely)
+    rows.append([Cell(text, "dim", align="right") for text in texts])
+    heads = (Cell(_shorten(one["text"], head_width), "strong", align="right") for one in outputs)
+    return Table(["", "sum", "share", "by length", *heads], rows, wide="split")
+
+
+def _build_matrix_row(
+    piece: JsonObject, values: Sequence[float], scale: ColourScale, width: int
+) -> list[Cell]:
+    full = scale["full"] or 1.0
+    tone: Tone = "strong" if piece.get("marked") else "dim" if piece.get("special") else ""
+    shares = (piece.get(name) for name in ("share", "chance"))
+    sums = [f"{piece['total']:+.3g}", *("" if one is None else f"{one:.1%}" for one in shares)]
+    return [
+        Cell(_shorten(piece["text"], width), tone),
+        *(Cell(text, align="right") for text in sums),
+        *(
             Cell(
-                _format_hundredths(value, scale),
+                f"{round(100 * value / full) or 0:+d}".replace("+0", "0"),
                 align="right",
-                tint=max(-1.0, min(1.0, value / scale)),
+                tint=max(-1.0, min(1.0, value / full)),
                 title=f"{value:+.6g}",
             )
-            for value in row.cells
-        ]
-        tone: Tone = "strong" if row.marked else "dim" if row.special else ""
-        rows.append([Cell(_shorten(row.text, width), tone), *sums, *cells])
-    likely = (format_probability(output["probability"]) for output in payload["outputs"])
-    blank = [Cell("", align="right")] * 3
-    last = (Cell(text, "dim", align="right") for text in likely)
-    rows.append([Cell("probability", "dim"), *blank, *last])
-    return Table(["", "sum", "share", "by length", *heads], rows, wide="split")
+            for value in values
+        ),
+    ]

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from whence.core.errors import BadEncoding, BadParameter, CannotRead, UnknownMethod
-from whence.core.progress import Progress
-from whence.core.progress import ProgressCounter as TrustCounter
+from whence.core.progress import Progress, ProgressCounter
 from whence.core.types import PassCount, Task
 from whence.data.batches import BatchRules, collate
 from whence.data.prompts import append_tokens
@@ -384,7 +383,7 @@ def assess_trust(
         else:
             explanations = [explanation]
             answers = build_prediction_cache(loaded, policy)
-        meter = TrustCounter(progress)
+        meter = ProgressCounter(progress)
         (trial,) = put_on_trial(
             loaded,
             [(item, explanations)],

@@ -184,9 +184,8 @@ def _draw_band(plot: PlotData) -> Iterator[str]:
     panel.shape(zip(at, plot["values"], strict=True), "own")
     for x, y in zip(at, plot["values"], strict=True):
         panel.dot(x, y, radius=2.6)
-    panel.text(
-        panel.x.start, 218, f"line: {shorten_label(plot['name'], 24)}; dashed: mean of the shaded"
-    )
+    name = shorten_label(plot["name"], 24)
+    panel.text(panel.x.start, 218, f"line: {name}; dashed: mean of the shaded")
     panel.text(panel.x.start, 233, f"shaded: {plot['band']}")
     points = zip(at, plot["values"], plot["low"], plot["high"], strict=True)
     said = "; ".join(
@@ -398,20 +397,19 @@ def _draw_dot_panel(plot: PlotData) -> list[str]:
         floor=_HEAD + _ROW * rows,
     )  # fmt: skip
     panel.parts.append(f"<title>{escape(plot['name'])}</title>")
-    panel.text(0, 14, plot["name"], kind="name")
+    panel.text(0, 14, shorten_label(plot["name"], 30), kind="name")
     panel.text(0, 30, plot["note"])
     for tick, text in compute_ticks(panel.x.low, panel.x.high) if cells else ():
         panel.upright(tick, "grid")
         panel.text(panel.x.at(tick), panel.y.start + 14, text, "middle")
     for row, cell in enumerate(plot["cells"]):
-        if cell and (null := cell["null"]):
-            if null["low"] is not None:
-                panel.rect(null["low"], row, null["high"], row + 1, "spread")
-            panel.line(null["mean"], row, null["mean"], row + 1, "chance")
-    for row, cell in enumerate(plot["cells"]):
         if not cell:
             panel.text(0, _HEAD + _ROW * (row + 0.5) + 4, "not tested")
             continue
+        if null := cell["null"]:
+            if null["low"] is not None:
+                panel.rect(null["low"], row, null["high"], row + 1, "spread")
+            panel.line(null["mean"], row, null["mean"], row + 1, "chance")
         kind = "grey" if cell["grey"] else "own"
         if cell["low"] is not None:
             panel.line(cell["low"], row + 0.5, cell["high"], row + 0.5, kind)
@@ -480,23 +478,14 @@ def sketch_plot(plot: PlotData, width: int) -> list[str]:
     if plot["kind"] != "band":
         return []
     low, high = ends = compute_curve_bounds(plot)
-    labels = {
-        row: format_tick(value, ends)
-        for row, value in (
-            (_SKETCH_ROWS - 1, high),
-            (_SKETCH_ROWS // 2, (low + high) / 2),
-            (0, low),
-        )
-    }
+    top = _SKETCH_ROWS - 1
+    values = {top: high, top // 2: (low + high) / 2, 0: low}
+    labels = {row: format_tick(value, ends) for row, value in values.items()}
     left = max(map(len, labels.values())) + 1
     columns = min(width, _SKETCH_WIDTH) - left - 1
     places = np.linspace(plot["at"][0], plot["at"][-1], columns)
-    under, over, line = (
-        np.round(
-            (np.interp(places, plot["at"], plot[name]) - low) / (high - low) * (_SKETCH_ROWS - 1)
-        ).astype(int)
-        for name in ("low", "high", "values")
-    )
+    drawn = (np.interp(places, plot["at"], plot[name]) for name in ("low", "high", "values"))
+    under, over, line = (np.round((one - low) / (high - low) * top).astype(int) for one in drawn)
     before = np.concatenate([line[:1], line[:-1]])
     rows = []
     for row in reversed(range(_SKETCH_ROWS)):
@@ -518,12 +507,6 @@ def sketch_plot(plot: PlotData, width: int) -> list[str]:
     ]
 
 
-ATTENTION_LEGEND = "Full colour is the largest weight in any row of the example; pointing at a token shows its weight."
-
-
-_TOP_TOKENS = 5  # of an example of attention, where there are no shades
-
-
 def expand_plot(plot: PlotData) -> list[doc.Block]:
     """Return the blocks of a plot that are text or table, and those that stand for its drawing in characters."""
     match plot["kind"]:
@@ -540,11 +523,8 @@ def expand_plot(plot: PlotData) -> list[doc.Block]:
             name = f"{plot['title']}, {plot['edges'][0]:.3g} to {plot['edges'][-1]:.3g}"
             rows = [(s["name"], _draw_strip(s["counts"]), f"n={s['n']}") for s in plot["series"]]
             limit = "" if plot.get("threshold") is None else f"threshold {plot['threshold']:.4g}"
-            return [
-                doc.Details(
-                    "", [], instead=[doc.Table((), rows, name), doc.Paragraph(limit, "dim")]
-                )
-            ]
+            table = doc.Table((), rows, name)
+            return [doc.Details("", [], instead=[table, doc.Paragraph(limit, "dim")])]
         case "violin":
             known = [(s["name"], g) for s in plot["series"] for g in s["groups"] if g["quantiles"]]
             groups = [(name, _describe_group(group)) for name, group in known]
@@ -593,25 +573,18 @@ def _expand_attention(plot: PlotData) -> Iterator[doc.Block]:
         yield doc.Paragraph(said if share is None else f"{said} ({share:.1%})", "strong")
         for row in rows:
             pairs = list(zip(row["weights"], tokens, strict=True))
-            pieces = [
-                piece
-                for weight, token in pairs
-                for piece in (
-                    doc.Tint(token, min(1.0, weight / largest), f"{weight:.4g}"),
-                    doc.Tint(" "),
-                )
-            ]
+            pieces = []
+            for weight, token in pairs:
+                tint = doc.Tint(token, min(1.0, weight / largest), f"{weight:.4g}")
+                pieces += [tint, doc.Tint(" ")]
             name = f"{row['name']} {row['note']}" if row.get("note") else row["name"]
             most = sorted(pairs, key=lambda pair: -pair[0])[:_TOP_TOKENS]
             heaviest = ", ".join(f"'{token}' {weight:.2f}" for weight, token in most)
             yield doc.TintedText(pieces, name, plain=f"{name}: {heaviest}")
-        table = [
-            [token, *(doc.Cell(f"{row['weights'][n]:.4f}", align="right") for row in rows)]
-            for n, token in enumerate(tokens)
-        ]
-        yield doc.Details(
-            "All weights", [doc.Table(["token", *(row["name"] for row in rows)], table)]
-        )
+        heads = ["token", *(row["name"] for row in rows)]
+        columns = ([doc.Cell(f"{w:.4f}", align="right") for w in row["weights"]] for row in rows)
+        table = doc.Table(heads, list(zip(tokens, *columns, strict=True)))
+        yield doc.Details("All weights", [table])
 
 
 def _expand_matrix(plot: PlotData) -> list[doc.Block]:

@@ -16,7 +16,7 @@ from whence.render.text import flatten, needs_gap, sanitise_text, select_columns
 _BAR_WIDTH = 16
 _MIN_SIDE_BY_SIDE = 50  # columns; a narrower terminal shows everything in one column
 # Substitutes for characters that an ASCII terminal would show as escape codes.
-_ASCII_SIGNS = str.maketrans("↑↓°✓✗–�…·▁▂▃▄▅▆▇█░━┃│└─", "^v~+x-?~ ._-=+*%#:**|+-")
+_ASCII_SIGNS = str.maketrans("↑↓°✓✗–�…·▁▂▃▄▅▆▇█░━┃┏┓┗┛│└─", "^v~+x-?~ ._-=+*%#:******|+-")
 
 
 class TerminalWriter:

@@ -501,7 +501,7 @@ export interface paths {
         };
         /**
          * Page
-         * @description Give whence's report of a run, or of two side by side; no script runs in it.
+         * @description Give whence's report of a run; no script runs in it.
          */
         get: operations["page_api_runs__id__page_get"];
         put?: never;
@@ -3592,10 +3592,7 @@ export interface operations {
     };
     page_api_runs__id__page_get: {
         parameters: {
-            query?: {
-                /** @description The id of a second run, to compare it with. */
-                other?: string | null;
-            };
+            query?: never;
             header?: never;
             path: {
                 id: string;
@@ -3637,8 +3634,6 @@ export interface operations {
         parameters: {
             query?: {
                 format?: "html" | "md" | "tex" | "json";
-                /** @description The id of a second run, to compare it with. */
-                other?: string | null;
             };
             header?: never;
             path: {

@@ -1,6 +1,4 @@
-/** List of the runs in the folder; a click opens one, two ticked ones are compared. */
-
-import { useState } from "react";
+/** List of the runs in the folder; a click opens one. */
 
 import type { Runs, RunSummary } from "../api/types";
 import { formatCount, formatWhole } from "../shell/numberFormat";
@@ -9,15 +7,12 @@ import { formatAgo, formatNames, formatProgress, formatState } from "./runFormat
 
 interface Props {
   readonly list: Runs;
-  readonly onOpen: (run: string, against: string | null) => void;
+  readonly onOpen: (run: string) => void;
 }
 
 /** Show the runs as a table. */
 export function RunList({ list, onOpen }: Props) {
-  const [ticked, setTicked] = useState<readonly string[]>([]);
   const { runs } = list;
-  const chosen = ticked.filter((id) => runs.some((each) => each.id === id && each.state !== "damaged"));
-  const [first, second] = chosen;
   if (runs.length === 0) return <NoRunsNote folder={list.folder} />;
   return (
     <>
@@ -27,16 +22,6 @@ export function RunList({ list, onOpen }: Props) {
           {formatCount(runs.length, "run")} in <code>{list.folder}</code>
           {list.left_out > 0 && `, and ${formatWhole(list.left_out)} more that are not listed`}
         </p>
-        <button
-          type="button"
-          disabled={chosen.length !== 2}
-          onClick={() => first !== undefined && second !== undefined && onOpen(first, second)}
-        >
-          Compare the two
-        </button>
-        <span className="dim" role="status">
-          {chosen.length === 2 ? "" : "Tick two runs to compare them."}
-        </span>
       </header>
       {/* Scrollable areas must be reachable by keyboard. */}
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
@@ -45,9 +30,6 @@ export function RunList({ list, onOpen }: Props) {
           <caption className="unseen">Stored runs, the latest first</caption>
           <thead>
             <tr>
-              <th scope="col">
-                <span className="unseen">compare</span>
-              </th>
               {COLUMNS.map(([name, kind]) => (
                 <th key={name} scope="col" className={kind}>
                   {name}
@@ -57,16 +39,7 @@ export function RunList({ list, onOpen }: Props) {
           </thead>
           <tbody>
             {runs.map((run) => (
-              <RunListRow
-                key={run.id}
-                run={run}
-                ticked={chosen.includes(run.id)}
-                full={chosen.length === 2}
-                onTick={(on) =>
-                  setTicked(on ? [...chosen, run.id] : chosen.filter((each) => each !== run.id))
-                }
-                onOpen={() => onOpen(run.id, null)}
-              />
+              <RunListRow key={run.id} run={run} onOpen={() => onOpen(run.id)} />
             ))}
           </tbody>
         </table>
@@ -90,26 +63,14 @@ const COLUMNS: readonly (readonly [string, string])[] = [
 
 interface RunListRowProps {
   readonly run: RunSummary;
-  readonly ticked: boolean;
-  readonly full: boolean;
-  readonly onTick: (on: boolean) => void;
   readonly onOpen: () => void;
 }
 
-function RunListRow({ run, ticked, full, onTick, onOpen }: RunListRowProps) {
+function RunListRow({ run, onOpen }: RunListRowProps) {
   const damaged = run.state === "damaged";
   return (
     <>
       <tr className={damaged ? "wrong" : undefined}>
-        <td>
-          <input
-            type="checkbox"
-            aria-label={`Compare ${run.name}`}
-            checked={ticked}
-            disabled={damaged || (full && !ticked)}
-            onChange={({ target }) => onTick(target.checked)}
-          />
-        </td>
         <td className="name">
           <button type="button" className="plain link" onClick={onOpen}>
             {run.name}
@@ -133,7 +94,6 @@ function RunListRow({ run, ticked, full, onTick, onOpen }: RunListRowProps) {
       </tr>
       {damaged && (
         <tr className="wrong">
-          <td />
           <td className="problem dim" colSpan={COLUMNS.length}>
             {run.problem}
           </td>

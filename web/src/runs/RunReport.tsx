@@ -1,4 +1,4 @@
-/** Report of a run, or comparison of two, in a sandboxed frame, and as files to download. */
+/** Report of a run in a sandboxed frame, and as files to download. */
 
 import { useState } from "react";
 
@@ -10,7 +10,6 @@ import { buildRunUrl } from "./runFormat";
 
 interface Props {
   readonly run: RunSummary;
-  readonly other: RunSummary | null;
 }
 
 const FILES: readonly (readonly [string, string])[] = [
@@ -20,18 +19,16 @@ const FILES: readonly (readonly [string, string])[] = [
   ["json", "JSON"],
 ];
 
-/** Show the report of one run, or the comparison of two. */
-export function RunReport({ run, other }: Props) {
+/** Show the report of a run. */
+export function RunReport({ run }: Props) {
   const { source } = useServer();
-  const latest = `${run.version} ${other?.version ?? ""}`;
+  const latest = run.version;
   // An open report does not change by itself: newer results wait for a click.
   const [shownVersion, setShownVersion] = useState(latest);
-  const against = other?.id ?? null;
-  const page = buildRunUrl(run.id, "page", against);
+  const page = buildRunUrl(run.id, "page");
   const request = useRequest(`${page} ${shownVersion}`, (options) =>
     source.runPage(run.id, page.slice(page.indexOf("/page") + 5), options).then(() => shownVersion),
   );
-  const title = other === null ? `Report of ${run.name}` : `${run.name} and ${other.name} compared`;
   return (
     <div className="result">
       <p className="runs-files">
@@ -40,7 +37,7 @@ export function RunReport({ run, other }: Props) {
         </a>
         <span className="dim">Save as</span>
         {FILES.map(([format, name]) => (
-          <a key={format} href={buildRunUrl(run.id, "report", against, format)} download>
+          <a key={format} href={buildRunUrl(run.id, "report", format)} download>
             {name}
           </a>
         ))}
@@ -57,7 +54,7 @@ export function RunReport({ run, other }: Props) {
       {request.pending && <p className="empty">Making the report …</p>}
       {/* A report has no script, and could not run one here. */}
       {request.value !== null && request.fault === null && (
-        <iframe key={request.value} title={title} src={page} sandbox="" />
+        <iframe key={request.value} title={`Report of ${run.name}`} src={page} sandbox="" />
       )}
     </div>
   );

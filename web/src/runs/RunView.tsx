@@ -1,4 +1,4 @@
-/** View of one run, with facts and tabs for report and rows; or of two runs, with their comparison. */
+/** View of one run, with facts and tabs for report and rows. */
 
 import type { ReactNode } from "react";
 
@@ -12,32 +12,27 @@ import { formatAgo, formatProgress, formatState } from "./runFormat";
 
 interface Props {
   readonly run: RunSummary;
-  readonly other: RunSummary | null;
 }
 
 const PARTS: Readonly<Record<string, string>> = { "": "Report", rows: "Rows" };
 
 /** Show the facts of a run, and the tab that is open. */
-export function RunView({ run, other }: Props) {
+export function RunView({ run }: Props) {
   const { state, update } = useServer();
-  const back = (): void => update({ run: null, against: null, tab: "", found: "" }, "push");
+  const back = (): void => update({ run: null, tab: "", found: "" }, "push");
   return (
     <div className="one-run">
       <header className="runs-head">
         <button type="button" className="small" onClick={back}>
           All runs
         </button>
-        <h1>{other === null ? run.name : `${run.name} and ${other.name}`}</h1>
-        {[run, ...(other === null ? [] : [other])].map((each) => (
-          <RunFacts key={each.id} run={each} />
-        ))}
+        <h1>{run.name}</h1>
+        <RunFacts run={run} />
       </header>
-      {run.state === "damaged" || other?.state === "damaged" ? (
+      {run.state === "damaged" ? (
         <p className="fault" role="alert">
-          {run.problem ?? other?.problem}
+          {run.problem}
         </p>
-      ) : other !== null ? (
-        <RunReport run={run} other={other} />
       ) : (
         <Tabs
           label="Parts of the run"
@@ -45,9 +40,7 @@ export function RunView({ run, other }: Props) {
           value={state.tab in PARTS ? state.tab : ""}
           onChange={(tab) => update({ tab }, "push")}
         >
-          {(tab): ReactNode =>
-            tab === "rows" ? <RunRowsView run={run} /> : <RunReport run={run} other={null} />
-          }
+          {(tab): ReactNode => (tab === "rows" ? <RunRowsView run={run} /> : <RunReport run={run} />)}
         </Tabs>
       )}
     </div>

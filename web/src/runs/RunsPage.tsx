@@ -1,4 +1,4 @@
-/** Runs page: polled list of the runs in the folder, or the view of the run or pair that is open. */
+/** Runs page: polled list of the runs in the folder, or the view of the run that is open. */
 
 import { FaultNote } from "../shell/FaultNote";
 import { useServer } from "../shell/pageContext";
@@ -17,8 +17,7 @@ export function RunsPage() {
   const runs = value?.runs ?? [];
   const findRun = (id: string | null) => runs.find((each) => each.id === id) ?? null;
   const open = findRun(state.run);
-  const other = findRun(state.against);
-  const gone = [state.run, state.against].find((id) => id !== null && findRun(id) === null);
+  const gone = state.run !== null && open === null;
   if (value === null) {
     return (
       <div className="runs-page">
@@ -30,18 +29,15 @@ export function RunsPage() {
   return (
     <div className="runs-page">
       {fault && <FaultNote fault={fault} onRetry={retry} />}
-      {gone !== undefined && (
+      {gone && (
         <p className="note" role="status">
-          There is no run “{gone}” in the folder of this server.
+          There is no run “{state.run}” in the folder of this server.
         </p>
       )}
-      {open && gone === undefined ? (
-        <RunView key={`${open.id} ${other?.id ?? ""}`} run={open} other={other} />
+      {open ? (
+        <RunView key={open.id} run={open} />
       ) : (
-        <RunList
-          list={value}
-          onOpen={(run, against) => update({ run, against, tab: "", found: "" }, "push")}
-        />
+        <RunList list={value} onOpen={(run) => update({ run, tab: "", found: "" }, "push")} />
       )}
     </div>
   );

@@ -41,10 +41,6 @@ export function formatNames(names: readonly string[], most = 3): string {
 }
 
 /** Build the URL of a run's report or file. */
-export function buildRunUrl(run: string, part: string, against: string | null, format?: string): string {
-  const parts = new URLSearchParams();
-  if (format !== undefined) parts.set("format", format);
-  if (against !== null) parts.set("other", against);
-  const query = parts.toString();
-  return `/api/runs/${encodeURIComponent(run)}/${part}${query && `?${query}`}`;
+export function buildRunUrl(run: string, part: string, format?: string): string {
+  return `/api/runs/${encodeURIComponent(run)}/${part}${format === undefined ? "" : `?format=${format}`}`;
 }

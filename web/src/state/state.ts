@@ -54,7 +54,6 @@ export interface ViewState {
   readonly data: string | null;
   readonly result: string | null;
   readonly run: string | null;
-  readonly against: string | null; // a second run, beside that one
   readonly found: string; // query of a run's rows: see runs/runRowQuery.ts
   readonly card: string | null;
 }
@@ -102,7 +101,6 @@ export const DEFAULT: ViewState = {
   data: null,
   result: null,
   run: null,
-  against: null,
   found: "",
   card: null,
 };

@@ -69,7 +69,6 @@ const states: fc.Arbitrary<ViewState> = fc.record({
   data: fc.option(text),
   result: fc.option(text),
   run: fc.option(text),
-  against: fc.option(text),
   found: text,
   card: fc.option(text),
   tab: text,

@@ -74,7 +74,6 @@ const FIELDS: Fields = {
   data: ["data", field.optional(field.text)],
   result: ["result", field.optional(field.text)],
   run: ["run", field.optional(field.text)],
-  against: ["against", field.optional(field.text)],
   found: ["found", field.text],
   card: ["card", field.optional(field.text)],
 };

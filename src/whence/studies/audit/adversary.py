@@ -48,6 +48,10 @@ class Distributions:
     shares: Numbers  # (reads,): the share of each read in the prediction
     places: NDArray[np.int64]  # (movable,)
 
+    def average(self, values: Tensor) -> Tensor:
+        """Average values, (some, channels, reads), over channels and reads, to (some,)."""
+        return average_reads(values[None], torch.from_numpy(self.shares)[None])[0]
+
 
 @dataclass(frozen=True, eq=False)
 class AdversarialResult:

@@ -180,7 +180,11 @@ def compose_audit(
             {
                 "name": entry.name,
                 "why": why_not.get(entry.name)
-                or _describe_not_run(entry.facts["trains"], can_train),
+                or (
+                    "no training data was given: --train"
+                    if entry.facts["trains"] and not can_train
+                    else "not asked for"
+                ),
             }
             for entry in not_run
         ],
@@ -189,12 +193,6 @@ def compose_audit(
         "calls": calls,
         "seconds": seconds,
     }
-
-
-def _describe_not_run(trains: bool, can_train: bool) -> str:
-    if trains and not can_train:
-        return "no training data was given: --train"
-    return "not asked for"
 
 
 MIN_TOKENS = 2  # one token gets all the attention
@@ -313,21 +311,12 @@ class AuditCostEstimate:
         """Return the cost of an experiment, in forward passes of one example."""
         return float(choice.entry.facts["calls"](self, choice.params))
 
-    @property
-    def total(self) -> float:
-        """The cost of all experiments, in forward passes."""
-        return sum(self.count_forwards(choice) for choice in self.chosen)
-
     def describe(self) -> list[str]:
         """Describe the planned work and its estimated duration."""
-        durations = ", ".join(
-            f"{choice.name} {format_duration(self.count_forwards(choice) * self.seconds)}"
-            for choice in self.chosen
-        )
-        return [
-            self.about,
-            f"It will take {format_duration(self.total * self.seconds)} on this machine: {durations}.",
-        ]
+        seconds = {one.name: self.count_forwards(one) * self.seconds for one in self.chosen}
+        total = format_duration(sum(seconds.values()))
+        parts = ", ".join(f"{name} {format_duration(part)}" for name, part in seconds.items())
+        return [self.about, f"It will take {total} on this machine: {parts}."]
 
 
 def format_duration(seconds: float) -> str:

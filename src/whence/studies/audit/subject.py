@@ -245,7 +245,7 @@ class AuditSubject:
     def sites(self) -> tuple[AttentionSite, ...]:
         """The attention sites of the audit; verdicts are about the first."""
         layers, heads, _ = self._observations[0].attention.shape
-        return resolve_sites(self.site, layers, heads, pooled=self._pooled)
+        return resolve_sites(self.site, layers, heads, pooled=self._is_pooled)
 
     @cached_property
     def probabilities(self) -> Numbers:
@@ -393,7 +393,7 @@ class AuditSubject:
         replay = AttentionReplay(self.loaded.model, batch, layers, self.loaded.task)
         movable = torch.zeros(len(rows), batch.real.shape[1], dtype=torch.bool)
         for row, number in enumerate(numbers):
-            if self.special == "free" and not self._pooled:
+            if self.special == "free" and not self._is_pooled:
                 movable[row] = batch.real[row * copies].cpu()
             else:
                 movable[row, self.places[number]] = True
@@ -425,7 +425,7 @@ class AuditSubject:
         return self.map_batches("attention", self._observe_batch)
 
     @property
-    def _pooled(self) -> bool:
+    def _is_pooled(self) -> bool:
         return any(one.pooled for one in self._observations)
 
     def _observe_batch(self, numbers: Sequence[int], batch: Batch) -> list[_Observation]:

@@ -8,7 +8,7 @@ import torch
 from whence.core.params import Range
 from whence.core.seed import build_generator
 from whence.studies.audit.adversary import AdversarialResult, SearchOptions, find_adversaries
-from whence.studies.audit.attention_variants import average_reads, jsd
+from whence.studies.audit.attention_variants import jsd
 from whence.studies.audit.experiments import Finding, experiment
 from whence.studies.audit.finding_summary import (
     Plot,
@@ -140,9 +140,9 @@ def _measure_divergences(results: list[AdversarialResult], others: list[Numbers]
     """Return the divergence of other attention from each example's own."""
     apart = []
     for result, other in zip(results, others, strict=True):
-        own, shares = result.first_site_distributions.own, result.first_site_distributions.shares
-        far = jsd(torch.from_numpy(own), torch.from_numpy(other))
-        apart.append(float(average_reads(far[None, None], torch.from_numpy(shares)[None])))
+        known = result.first_site_distributions
+        far = jsd(torch.from_numpy(known.own), torch.from_numpy(other))
+        apart.append(float(known.average(far[None])))
     return np.array(apart)
 
 

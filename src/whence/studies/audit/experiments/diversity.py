@@ -11,7 +11,6 @@ from whence.core.params import Range
 from whence.studies.audit.adversary import AdversarialResult, SearchOptions, find_adversaries
 from whence.studies.audit.attention_variants import (
     COPIES,
-    average_reads,
     entropy,
     jsd,
     kl,
@@ -143,22 +142,19 @@ def _compare_pairs(
     result: AdversarialResult, permutations: Numbers, feasible: NDArray[np.bool_]
 ) -> tuple[float, float, int]:
     """Return the mean pairwise JSD and KL, and the number of different distributions."""
-    distributions = result.first_site_distributions
-    stacked = np.concatenate(
-        [distributions.own[None], distributions.candidates[feasible], permutations]
+    known = result.first_site_distributions
+    weights = torch.from_numpy(
+        np.concatenate([known.own[None], known.candidates[feasible], permutations])
     )
-    shares, weights = torch.from_numpy(distributions.shares)[None], torch.from_numpy(stacked)
     # One row of the pairwise matrix at a time: all pairs at once would not fit into memory.
-    apart = torch.cat([average_reads(jsd(row, weights)[None], shares) for row in weights])
-    first = (
-        (apart <= SAME_DIVERGENCE).int().argmax(1)
-    )  # index of the first equal distribution, at the latest its own
+    apart = torch.stack([known.average(jsd(row, weights)) for row in weights])
+    first = (apart <= SAME_DIVERGENCE).int().argmax(1)  # the first equal one, at the latest itself
     different = first == torch.arange(len(weights))
     count = int(different.sum())
     if count < 2:
         return 0.0, 0.0, count
     weights = weights[different]
-    one_way = sum(float(average_reads(kl(row, weights)[None], shares).sum()) for row in weights)
+    one_way = sum(float(known.average(kl(row, weights)).sum()) for row in weights)
     pairs = count * (count - 1)  # ordered pairs; the diagonal is 0
     return float(apart[different][:, different].sum()) / pairs, one_way / pairs, count
 
@@ -170,8 +166,8 @@ def _compute_entropies(results: list[AdversarialResult]) -> tuple[Numbers, Numbe
     """
     nats, shares = [], []
     for result in results:
-        own, reads = result.first_site_distributions.own, result.first_site_distributions.shares
-        by_read = entropy(torch.from_numpy(own))[None, None]
-        nats.append(float(average_reads(by_read, torch.from_numpy(reads)[None])))
-        shares.append(nats[-1] / np.log(own.shape[-1]) if own.shape[-1] > 1 else np.nan)
+        known = result.first_site_distributions
+        nats.append(float(known.average(entropy(torch.from_numpy(known.own))[None])))
+        tokens = known.own.shape[-1]
+        shares.append(nats[-1] / np.log(tokens) if tokens > 1 else np.nan)
     return np.array(nats), np.array(shares)
