@@ -141,7 +141,7 @@ def test_comparison_repr_text_html_and_head_lookup_show_the_figures(found):
     with pytest.raises(BadParameter, match=r"There is no head 9\.9: the models have 4 layers of 4"):
         found.head(9, 9)
     page = found.to_html()
-    assert page.count('<svg class="track"') == 3 * 4  # of four layers, by three figures
+    assert page.count('<svg class="track"') == 4 * 4  # four figures of four layers
     assert page.count('" title="layer ') == 32  # two maps of 16 heads
     assert "nan" not in page.lower().replace("dominant", "").replace("provenance", "")
     assert found._repr_html_().startswith('<div class="whence">')

@@ -4,13 +4,14 @@ Every figure is a mean over the inputs with its 95% bootstrap interval and n.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from whence.render.blocks import build_provenance, build_tinted_input
 from whence.render.document import (
     Block,
     Bullets,
-    Columns,
+    Cell,
     Details,
     Document,
     FactList,
@@ -20,6 +21,7 @@ from whence.render.document import (
     Plot,
     Section,
     Table,
+    Track,
     choose_decimals,
     format_interval,
 )
@@ -63,11 +65,8 @@ _PAIR_FIGURES: dict[str, Callable[[JsonObject], JsonObject]] = {
     "second model": lambda row: row["figures"]["b"],
     "change": lambda row: row["figures"]["change"],
 }
-_LAYER_PLOTS = (
-    ("Divergence by layer", "bits", "divergence"),
-    ("Divergence of the decision's rows", "bits", "decision"),
-    ("Overlap of the flow by layer", "Jaccard index", "overlap"),
-)
+# The figures of layers that are drawn on a page, those on one scale together.
+_DRAWN_FIGURES = (("divergence", "strangers", "decision"), ("on special tokens",))
 
 
 def build_document(data: JsonObject) -> Document:
@@ -94,8 +93,7 @@ def build_document(data: JsonObject) -> Document:
         Section(
             "Layers",
             [
-                Details("", [Columns([_build_bars(data, *plot) for plot in _LAYER_PLOTS])]),
-                _build_table("layer", layers, data["layers"], _LAYER_FIGURES, used),
+                _build_table("layer", layers, data["layers"], _LAYER_FIGURES, used, _DRAWN_FIGURES),
                 Paragraph(_describe_flow_overlap(data)),
             ],
         ),
@@ -168,16 +166,37 @@ def _build_table(
     rows: Sequence[JsonObject],
     figures: dict[str, Callable[[JsonObject], JsonObject]],
     used: int,
+    drawn: Sequence[Sequence[str]] = (),
 ) -> Table:
-    """Return a table of figures, each column with the same decimals throughout."""
+    """Return a table of figures, each column with the same decimals; a page draws the groups in `drawn`."""
+    cells = {name: [find(row) for row in rows] for name, find in figures.items()}
+    ends = {
+        name: _find_ends([*chain(*(cells[n] for n in group))]) for group in drawn for name in group
+    }
     columns = []
-    for find in figures.values():
-        cells = [find(row) for row in rows]
-        digits = choose_decimals([cell for cell in cells if cell["mean"] is not None])
-        columns.append(
-            ["-" if c["mean"] is None else format_interval(c, digits, used) for c in cells]
-        )
+    for name, own in cells.items():
+        digits = choose_decimals([cell for cell in own if cell["mean"] is not None])
+        columns.append([_build_cell(cell, digits, used, ends.get(name)) for cell in own])
     return Table((head, *figures), list(zip(names, *columns, strict=True)), wide="split")
+
+
+def _find_ends(figures: Sequence[JsonObject]) -> tuple[float, float]:
+    """Return the scale of some figures: from zero, or with zero in the middle, to the largest end of an interval."""
+    values = [one[end] for one in figures for end in ("mean", "low", "high")]
+    known = [value for value in values if value is not None]
+    most = max(map(abs, known), default=0.0) or 1.0
+    return (-most if min(known, default=0.0) < 0 else 0.0, most)
+
+
+def _build_cell(
+    figure: JsonObject, digits: int | None, used: int, ends: tuple[float, float] | None
+) -> Cell:
+    mean = figure["mean"]
+    if mean is None:
+        return Cell("-")
+    low, high = (mean if figure[end] is None else figure[end] for end in ("low", "high"))
+    track = ends and Track(mean, low, high, ends, mark=0.0 if ends[0] < 0 else None)
+    return Cell(format_interval(figure, digits, used), track=track)
 
 
 def _mark_equal(data: JsonObject, what: str, row: JsonObject) -> str:
@@ -186,19 +205,6 @@ def _mark_equal(data: JsonObject, what: str, row: JsonObject) -> str:
         if (other["layer"], other.get("head")) == (row["layer"], row.get("head")):
             return " °" if other["equal"] else ""
     return ""
-
-
-def _build_bars(data: JsonObject, name: str, unit: str, figure: str) -> Plot:
-    bars = [
-        {
-            "name": f"layer {row['layer']}",
-            "value": row[figure]["mean"],
-            "low": row[figure]["low"],
-            "high": row[figure]["high"],
-        }
-        for row in reversed(data["layers"])
-    ]
-    return Plot({"kind": "bars", "title": name, "y": unit, "bars": bars, "threshold": None})
 
 
 def _build_head_maps(data: JsonObject) -> Iterator[Block]:
