@@ -263,7 +263,10 @@ def with_hostile_texts(payload, evil=EVIL):
             return {name: spoiled(one, name) for name, one in value.items()}
         if isinstance(value, list):
             return [spoiled(one, key) for one in value]
-        return evil if isinstance(value, str) and key not in _KEPT else value
+        if not isinstance(value, str) or key in _KEPT:
+            return value
+        # Names by which parts of the report refer to each other stay different ones.
+        return f"{evil} {value}" if key in ("metric", "method", "a", "b") else evil
 
     return spoiled(copy.deepcopy(payload))
 

@@ -42,13 +42,13 @@ BUDGETS = {
     "metrics": (2_150, 1_800),
     "models": (2_020, 1_050),
     "render": (2_450, 1_800),
-    "runs": (8_800, 3_450),
+    "runs": (6_550, 3_450),
     "stats": (870, 700),
     "studies/audit": (4_550, 3_350),
     "studies/compare": (2_240, 1_500),
-    "studies/evaluation": (2_560, 1_650),
+    "studies/evaluation": (2_570, 1_650),
     "studies/training": (1_330, 850),
-    "tracing": (5_910, 4_200),
+    "tracing": (5_880, 4_200),
     "trust": (990, 850),
 }
 MOST_FILES = 280

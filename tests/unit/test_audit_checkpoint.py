@@ -12,7 +12,7 @@ from whence.core.errors import NotCapturable
 from whence.data.dataset import open_dataset
 from whence.runs import run
 from whence.runs.plan import Execution, Plan
-from whence.runs.progress import SilentObserver
+from whence.runs.progress import RunObserver
 from whence.runs.run import load_audit, run_audit
 from whence.runs.store import Store
 from whence.runs.worker import Worker
@@ -116,12 +116,12 @@ def make(asked, watch=None, **changed):
     plan, data, out = asked
     with Store.open_locked(out) as store:
         store.begin(plan, Worker(plan, Execution(), reviews()).identity, data.facts())
-        run_audit(plan, Execution(), data, store, watch or SilentObserver(), **changed)
+        run_audit(plan, Execution(), data, store, watch or RunObserver(), **changed)
         found = load_audit(store)
     return found, {path.name: path.read_bytes() for path in sorted((out / "audits").iterdir())}
 
 
-class RecordingObserver(SilentObserver):
+class RecordingObserver(RunObserver):
     """Hears which experiments begin, and may interrupt one."""
 
     def __init__(self, stop=None):

@@ -107,7 +107,6 @@ def test_run_progress_counts_done_failed_and_remaining_by_method():
     assert (attcat.rate, attcat.seconds) == (0.5, 0.0)
     # 2 + 4 of 10, and 4 more at 0.5 a second are 8 seconds
     assert (loo.done, loo.failed, loo.left, loo.rate, loo.seconds) == (6, 1, 4, 0.5, 8.0)
-    assert seen.estimate_remaining_seconds() == 8.0
     assert seen.examples == (6, 10)
     assert (seen.n_new, seen.n_explanations, seen.n_failed, seen.bad, seen.tests_failed) == (
         8,
@@ -130,11 +129,7 @@ def test_run_progress_rate_follows_the_most_recent_tasks():
         seen.on_task_done(TaskResult(0, number, {}, 0.0))
     attcat, _ = seen.list_method_progress()
     assert attcat.rate == pytest.approx(2.0)
-    assert (attcat.total, attcat.seconds, seen.estimate_remaining_seconds()) == (
-        None,
-        None,
-        None,
-    )  # nobody knows how many
+    assert (attcat.total, attcat.seconds) == (None, None)  # nobody knows how many
 
 
 def test_run_progress_with_a_stopped_clock_has_no_rate():
@@ -173,6 +168,18 @@ def test_estimate_cost_of_slow_examples_samples_only_one():
     found = estimate_cost(PLAN, ToyDataset(100), slow)
     assert [len(task.items) for task in slow.tasks] == [1]
     assert found.seconds.high == pytest.approx(3 * found.seconds.middle)
+
+
+def test_estimate_cost_tries_no_more_slow_examples_than_its_share_of_the_work():
+    few = TimedWorkers(seconds=1.0)
+    estimate_cost(PLAN, ToyDataset(12), few, share=0.05)
+    assert [len(task.items) for task in few.tasks] == [1]
+    many = TimedWorkers(seconds=1.0)
+    estimate_cost(PLAN, ToyDataset(100), many, share=0.05)
+    assert [len(task.items) for task in many.tasks] == [1, 4]
+    quick = TimedWorkers(seconds=0.001)
+    estimate_cost(PLAN, ToyDataset(12), quick, share=0.05)
+    assert len(quick.tasks) > 1
 
 
 def test_estimate_cost_subtracts_stored_results():

@@ -304,6 +304,8 @@ class _Contraction:
         small = size.inputs >= len(layer.v) and size.rows >= layer.length
         asks = row is not None and (device.type == "cpu" or not small)
         has_weight = row.ne(0).cpu() if asks and row is not None else None
+        if has_weight is not None and bool(has_weight.all()):
+            row = has_weight = None
         for inputs in _iterate_slices(len(layer.v), size.inputs):
             for rows in self._iterate_rows(inputs, size.rows, has_weight):
                 if isinstance(rows, slice):

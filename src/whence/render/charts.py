@@ -397,7 +397,7 @@ def _draw_dot_panel(plot: PlotData) -> list[str]:
         floor=_HEAD + _ROW * rows,
     )  # fmt: skip
     panel.parts.append(f"<title>{escape(plot['name'])}</title>")
-    panel.text(0, 14, plot["name"], kind="name")
+    panel.text(0, 14, shorten_label(plot["name"], 30), kind="name")
     panel.text(0, 30, plot["note"])
     for tick, text in compute_ticks(panel.x.low, panel.x.high) if cells else ():
         panel.upright(tick, "grid")

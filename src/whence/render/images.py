@@ -105,24 +105,13 @@ def arrange_score_maps(
         name = format_target(payload["target"])
         shares = {} if payload["target"].get("against") else payload["prediction"]["probabilities"]
         title = f"{name} ({shares[name]:.1%})" if name in shares else name
-        rows.append(
-            [
-                ScoreMap(
-                    explanation["method"],
-                    title,
-                    explanation["signed"],
-                    describe_score_range(explanation),
-                    overlay_scores(
-                        picture,
-                        explanation["scores"],
-                        payload["picture"]["grid"],
-                        signed=explanation["signed"],
-                        floor=get_colour_scale(explanation)["floor"],
-                    ),
-                )
-                for explanation in payload.get("explanations") or payload["methods"]
-            ]
-        )
+        row = []
+        for own in payload.get("explanations") or payload["methods"]:
+            signed, floor = own["signed"], get_colour_scale(own)["floor"]
+            grid = payload["picture"]["grid"]
+            drawn = overlay_scores(picture, own["scores"], grid, signed=signed, floor=floor)
+            row.append(ScoreMap(own["method"], title, signed, describe_score_range(own), drawn))
+        rows.append(row)
     alone = all(len(row) == 1 for row in rows)
     return [[panel for row in rows for panel in row]] if alone else rows
 
@@ -205,25 +194,27 @@ def _draw_image_sheet(
     draw = ImageDraw.Draw(canvas)
 
     def write(x: int, y: int, text: str, size: int, most: int) -> None:
-        line, *more = _fit_lines(text, size, most - size)
-        ink = _DIM if size == _SMALL_FONT else _INK
-        draw.text((x, y), f"{line}..." if more else line, ink, _load_font(size))
+        (line, *more), font = _fit_lines(text, size, most), _load_font(size)
+        if more or font.getlength(line) > most:
+            while line and font.getlength(f"{line}...") > most:
+                line = line[:-1]
+            line = f"{line.rstrip()}..."
+        draw.text((x, y), line, _DIM if size == _SMALL_FONT else _INK, font)
 
     write(_MARGIN, _MARGIN - 4, headline, _LARGE_FONT, room)
     write(_MARGIN, _MARGIN + 29, source, _SMALL_FONT, room)
     for number, row in enumerate(rows):
-        own = [(picture, "the picture", "as the model sees it", "")] if not number else [None]
-        for place, panel in enumerate(
-            [*own, *((m.pixels, m.method, f"for {m.title}", m.reach) for m in row)]
-        ):
-            if panel is None:  # only the first row starts with the picture
-                continue
+        panels = [(one.pixels, one.method, f"for {one.title}", one.reach) for one in row]
+        # Only the first row starts with the picture.
+        panels = (
+            panels if number else [(picture, "the picture", "as the model sees it", ""), *panels]
+        )
+        for place, (pixels, title, under, reach) in enumerate(panels, bool(number)):
             x, y = _MARGIN + place * (wide + _SHEET_GAP), top + number * tall
-            canvas.paste(Image.fromarray(panel[0]), (x, y))
-            for text, down, size in zip(
-                panel[1:], (6, 28, 47), (_MIDDLE_FONT, _SMALL_FONT, _SMALL_FONT), strict=True
-            ):
-                write(x, y + high + down, text, size, wide)
+            canvas.paste(Image.fromarray(pixels), (x, y))
+            write(x, y + high + 6, title, _MIDDLE_FONT, wide)
+            write(x, y + high + 28, under, _SMALL_FONT, wide)
+            write(x, y + high + 47, reach, _SMALL_FONT, wide)
     for number, signed in enumerate(kinds):
         values = np.linspace(-1.0 if signed else 0.0, 1.0, 176)[None]
         key = _mix_colours(np.full((1, 176, 3), 60.0), values, signed=signed)
@@ -245,12 +236,10 @@ def _fit_lines(text: str, size: int, room: int) -> list[str]:
     font, lines = _load_font(size), [""]
     for word in sanitise_text(plain).split():
         longer = f"{lines[-1]} {word}".strip()
-        if font.getlength(longer) <= room:
+        if lines[-1] and font.getlength(longer) > room:
+            lines.append(word)
+        else:
             lines[-1] = longer
-            continue
-        while font.getlength(word) > room:
-            word = word[:-1]
-        lines.append(word) if lines[-1] else lines.extend([word, ""])
     return lines
 
 
@@ -261,10 +250,8 @@ def _load_font(size: int) -> "FreeTypeFont | ImageFont":
 
 
 _LUMINANCE = np.array([0.299, 0.587, 0.114])  # perceived brightness of red, green and blue
-_BRIGHTNESS_SHARE, _BLACK_LEVEL = (
-    0.42,
-    16.0,
-)  # share of the image's brightness that remains, and the grey level of black
+# The share of the picture's brightness that remains, and the grey level of black.
+_BRIGHTNESS_SHARE, _BLACK_LEVEL = 0.42, 16.0
 
 
 def dim_image(picture: Pixels) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -11,7 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from whence.data.dataset import Dataset
 from whence.methods import is_trace_method, method
@@ -24,11 +24,12 @@ from whence.runs.chunks import (
     iterate_windows,
 )
 from whence.runs.plan import Plan
-from whence.runs.store import Store
+from whence.runs.store import StoreReader
 from whence.runs.task import Identity, Item, Task, TaskResult
 
 PROBE_SECONDS = 2.0  # seconds after the first example for the third and later probe tasks
 _SECOND_PROBE_SECONDS = 20.0  # limit of the second probe task
+_FREE_PROBE_SECONDS = 0.5  # of a probe task that is done however little work there is
 _PROBE_SIZES = (4, 16, 64)  # examples of a probe task, after one of 1
 _MIN_SPREAD, _MAX_SPREAD = 1.25, 4.0  # bounds of the factor between estimate and truth
 _COLD_SPREAD, _SINGLE_TASK_SPREAD = (
@@ -130,9 +131,16 @@ class RunEstimate:
 
 
 def estimate_cost(
-    plan: Plan, data: Dataset, workers: Backend, store: Store | None = None
+    plan: Plan,
+    data: Dataset,
+    workers: Backend,
+    store: StoreReader | None = None,
+    share: float = 1.0,
 ) -> RunEstimate:
-    """Return the estimated cost of a plan's remaining work, without results in the store."""
+    """Return the estimated cost of a plan's remaining work, without results in the store.
+
+    Trying examples may take up to `share` of that work, unless they are tried in no time.
+    """
     rows = count_selected_rows(data, plan)
     own = _count_own_examples(plan, data, rows, store)
     left = _count_remaining(workers.identity, own, {} if store is None else store.count_results())
@@ -144,7 +152,7 @@ def estimate_cost(
         nothing = MethodCost(0, 0.0, 0.0, ValueRange(0.0, 0.0, 0.0))
         return RunEstimate(rows, dict.fromkeys(left, nothing), workers=workers.size, own=own)
     most = max((count for count in left.values() if count), default=None)
-    samples, spread = _time_sample_tasks(workers, first.items, missing, most)
+    samples, spread = _time_sample_tasks(workers, first.items, missing, most, share)
     last, examples = samples[-1]
     return RunEstimate(
         rows,
@@ -158,7 +166,7 @@ def estimate_cost(
 
 
 def _count_own_examples(
-    plan: Plan, data: Dataset, rows: int | None, store: Store | None
+    plan: Plan, data: Dataset, rows: int | None, store: StoreReader | None
 ) -> int | None:
     """Return the number of examples in this shard: counted, or estimated above 50,000 rows."""
     if rows is None:
@@ -188,7 +196,11 @@ def _count_remaining(
 
 
 def _time_sample_tasks(
-    workers: Backend, items: Sequence[Item], methods: tuple[str, ...], most: int | None
+    workers: Backend,
+    items: Sequence[Item],
+    methods: tuple[str, ...],
+    most: int | None,
+    share: float,
 ) -> tuple[list[tuple[TaskResult, int]], float]:
     """Return probe tasks' results with their sizes, growing, and the spread of the estimate."""
     ordered = sorted(items, key=lambda item: (count_characters(item), item.row))
@@ -199,6 +211,8 @@ def _time_sample_tasks(
         per_example = max(samples[-1][0].seconds / samples[-1][1], 1e-9)
         # The first example includes warm-up, so a second task is done even if it is slow.
         room = _SECOND_PROBE_SECONDS if number == 1 else PROBE_SECONDS - (time.monotonic() - began)
+        if most is not None:
+            room = min(room, max(_FREE_PROBE_SECONDS, share * most * per_example))
         if size <= samples[-1][1] or size * per_example > room:
             break
         places = [round(at * (len(ordered) - 1) / (size - 1)) for at in range(size)]
@@ -267,54 +281,26 @@ class WindowStatus:
     missing: list[Task] = field(default_factory=list)
 
 
-class RunObserver(Protocol):
-    """The interface of a run's observer: one hook per event."""
+class RunObserver:
+    """An observer of a run: one hook for each event, which does nothing unless a subclass says what."""
 
     def on_start(self, plan: Plan, data: str, identity: Identity, workers: int) -> None:
         """Handle the start: the plan is resolved, the data is readable, the model is loaded."""
-        ...
 
     def on_estimate(self, estimate: RunEstimate) -> None:
         """Handle the cost estimate, before the first task."""
-        ...
 
     def on_window(self, status: WindowStatus) -> None:
         """Handle an opened window."""
-        ...
 
     def on_task_done(self, result: TaskResult) -> None:
         """Handle a finished task, whose results are stored."""
-        ...
 
     def on_audit(self, name: str) -> None:
         """Handle the start of an audit experiment."""
-        ...
 
     def on_interrupt(self) -> None:
         """Handle an interrupt, before the workers are killed; finished tasks are stored."""
-        ...
-
-
-class SilentObserver:
-    """An observer that ignores every event."""
-
-    def on_start(self, plan: Plan, data: str, identity: Identity, workers: int) -> None:
-        """Ignore the start."""
-
-    def on_estimate(self, estimate: RunEstimate) -> None:
-        """Ignore the estimate."""
-
-    def on_window(self, status: WindowStatus) -> None:
-        """Ignore the window."""
-
-    def on_task_done(self, result: TaskResult) -> None:
-        """Ignore the task."""
-
-    def on_audit(self, name: str) -> None:
-        """Ignore the experiment."""
-
-    def on_interrupt(self) -> None:
-        """Ignore the interrupt."""
 
 
 _RECENT_TASKS = 64  # tasks over which the current rate is computed
@@ -338,7 +324,7 @@ class MethodProgress:
         return None if self.total is None else max(0, self.total - self.done)
 
 
-class RunProgress(SilentObserver):
+class RunProgress(RunObserver):
     """An observer that counts progress; base class of displays."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -427,13 +413,6 @@ class RunProgress(SilentObserver):
     def list_method_progress(self) -> list[MethodProgress]:
         """Return the progress of each method."""
         return [self._build_method_progress(name) for name in self._methods]
-
-    def estimate_remaining_seconds(self) -> float | None:
-        """Return the remaining seconds; None if unknown."""
-        known = [one.seconds for one in self.list_method_progress()]
-        return (
-            None if any(one is None for one in known) else max((s for s in known if s), default=0.0)
-        )
 
     def _count_total(self) -> int | None:
         """Return the number of examples; above 50,000 rows it was estimated and may be too low."""

@@ -46,7 +46,6 @@ from whence.runs.plan_expansion import resolve_plan, unreadable_row_error
 from whence.runs.progress import (
     RunEstimate,
     RunObserver,
-    SilentObserver,
     WindowStatus,
     estimate_cost,
 )
@@ -65,6 +64,8 @@ from whence.studies.audit.subject import Special
 from whence.studies.evaluation.evaluate import GOLD
 
 ATTENTION_LOCATION = "last"
+# The work that trying examples for the estimate may add to a run.
+PROBED_SHARE = 0.05
 SPECIAL_TOKENS: Special = "keep"
 
 
@@ -276,7 +277,7 @@ def execute_plan(
     watch: RunObserver | None = None,
 ) -> Run:
     """Compute the results of a plan that the folder `out` lacks, and return the run."""
-    watch = SilentObserver() if watch is None else watch
+    watch = RunObserver() if watch is None else watch
     data, plan = open_and_resolve(plan)
     check_folder(out)
     with Store.open_locked(out) as store:
@@ -310,7 +311,7 @@ def _process_missing(
     known = {"labels": _match_labels(plan, data, identity), "warning": warning}
     store.begin(plan, identity, {**data.facts(), **known})
     watch.on_start(plan, describe_data(data), identity, workers.size)
-    cost = estimate_cost(plan, data, workers, store)
+    cost = estimate_cost(plan, data, workers, store, PROBED_SHARE)
     counts = {"rows": cost.rows, "examples": cost.own, "of": data.count()}
     store.log_event("start", {**_describe_session(execution, workers), **counts})
     watch.on_estimate(cost)
@@ -332,11 +333,11 @@ def estimate_plan(
     watch: RunObserver | None = None,
 ) -> RunEstimate:
     """Return the estimated cost of a plan, without writing anything."""
-    watch = SilentObserver() if watch is None else watch
+    watch = RunObserver() if watch is None else watch
     data, plan = open_and_resolve(plan)
     if out is not None:
         check_folder(out)
-    store = None if out is None else Store.open_if_present(out)
+    store = None if out is None else StoreReader.open_if_present(out)
     with chosen_backend(plan, execution) as workers:
         check_data_fits_model(workers.identity, data)
         watch.on_start(plan, describe_data(data), workers.identity, workers.size)

@@ -19,7 +19,8 @@ def restore_on_exit(model: torch.nn.Module) -> Iterator[ExitStack]:
         training = [module for module in parts.modules if module.training]
         weights = parts.list_parameters()
         frozen = [weight for weight in weights if weight.requires_grad]
-        devices = {weight.get_device() for weight in weights if weight.is_cuda}
+        on_cuda = weights if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
+        devices = {weight.get_device() for weight in on_cuda if weight.is_cuda}
         switches = [
             (module, module.attention_type, dict(module._modules))
             for module in parts.attention_switches
