@@ -51,7 +51,7 @@ METRICS = ["comprehensiveness", "sufficiency", "loo_correlation", "tau_b"]
 COMMANDS = (
     "", "app", "explain", "trust", "evaluate", "recommend", "audit", "compare", "train-attention", "run", "runs",
     "report", "doctor", "list", "list methods", "list metrics", "list experiments", "list models", "store",
-    "store verify", "store repair", "store merge", "store export",
+    "store verify", "store merge", "store export",
 )  # fmt: skip
 
 

@@ -439,7 +439,6 @@ class ViewState(BaseModel):
     tab: Text = ""
     rows: Text = ""
     run: OptionalText = None
-    against: OptionalText = None
     found: Text = ""
 
 
