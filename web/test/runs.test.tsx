@@ -1,5 +1,5 @@
 // @vitest-environment jsdom
-/** Tests of the runs page and of a run's rows: list, polling, comparison, refusals, filters, open row. */
+/** Tests of the runs page and of a run's rows: list, polling, a report, refusals, filters, open row. */
 
 import { cleanup, fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { afterEach, describe, expect, it, vi } from "vitest";
@@ -87,7 +87,6 @@ describe("RunsPage", () => {
     expect(within(first as HTMLElement).getByText(/3 of 10/)).toBeTruthy();
     expect(within(first as HTMLElement).getByText("unfinished")).toBeTruthy();
     expect(within(third as HTMLElement).getByText("torn: manifest.json is damaged.")).toBeTruthy();
-    expect(screen.getByLabelText<HTMLInputElement>("Compare torn").disabled).toBe(true);
   });
 
   it("running run: polls the list", async () => {
@@ -102,26 +101,21 @@ describe("RunsPage", () => {
     expect(await screen.findByText(/7 of 10/)).toBeTruthy();
   });
 
-  it("click opens a run, two ticked ones are compared", async () => {
+  it("click opens a run's report, and leads back to the list", async () => {
     const { state } = renderPage(<RunsPage />, {
-      runs: () => Promise.resolve(makeRuns(run("a"), run("b"), run("c"))),
+      runs: () => Promise.resolve(makeRuns(run("a"), run("b"))),
       runPage: () => Promise.resolve(),
     });
-    const compare = await screen.findByRole<HTMLButtonElement>("button", { name: "Compare the two" });
-    expect(compare.disabled).toBe(true);
-    fireEvent.click(screen.getByLabelText("Compare c"));
-    fireEvent.click(screen.getByLabelText("Compare a"));
-    expect(screen.getByLabelText<HTMLInputElement>("Compare b").disabled).toBe(true);
-    fireEvent.click(compare);
-    expect(state()).toMatchObject({ run: "c", against: "a" });
-    const frame = await screen.findByTitle("c and a compared");
-    expect(frame.getAttribute("src")).toBe("/api/runs/c/page?other=a");
+    fireEvent.click(await screen.findByRole("button", { name: "b" }));
+    expect(state()).toMatchObject({ run: "b" });
+    const frame = await screen.findByTitle("Report of b");
+    expect(frame.getAttribute("src")).toBe("/api/runs/b/page");
     expect(frame.getAttribute("sandbox")).toBe("");
     expect(screen.getByRole("link", { name: "LaTeX" }).getAttribute("href")).toBe(
-      "/api/runs/c/report?format=tex&other=a",
+      "/api/runs/b/report?format=tex",
     );
     fireEvent.click(screen.getByRole("button", { name: "All runs" }));
-    expect(state()).toMatchObject({ run: null, against: null });
+    expect(state()).toMatchObject({ run: null });
   });
 
   it("refused report: shows the fault instead of a frame", async () => {
