@@ -32,7 +32,7 @@ BUDGETS = {
     "app": (4_640, 2_800),
     "cli": (3_130, 2_000),
     "core": (1_165, 650),
-    # 200 more: variants as rows of arrays. 1,024 of them take 1.5 ms of Python, where an object each took 150.
+    # 200 more: variants as rows of arrays, not an object each; 1,024 of them take 1.5 ms of Python.
     "data": (5_100, 2_700),
     "explain": (7_240, 4_300),
     "flow": (1_270, 1_000),

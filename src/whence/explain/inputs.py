@@ -65,7 +65,10 @@ def encode_dataset(
     if failed is None:
         items, _ = encode_inputs(texts, loaded, truncate=truncate)
         return EncodedInputs(list(range(len(items))), items, len(items))
-    refuse: RefusalCallback = lambda number, error: failed(number, None, error)  # noqa: E731
+
+    def refuse(number: int, error: WhenceError) -> None:
+        failed(number, None, error)
+
     if loaded.takes_images:
         pairs = _encode_each_image(texts, loaded, refuse)
     else:
