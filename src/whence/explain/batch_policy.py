@@ -1,19 +1,23 @@
-"""Batch sizes of one model: what may share a batch, and how many inputs fill the device.
+"""Batches of one model: which inputs may share one, how many fill the device, and work done batch by batch.
 
 An accelerator is filled by trying: batches start large, and where memory runs out they are halved, for the rest of the
 process (whence.tracing.out_of_memory). A CPU does not say that memory ran out, the system ends the process: there the
 weights give an upper bound of the memory for each token.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from whence.core.errors import BadParameter
-from whence.data.batches import BatchRules
+from whence.data.batches import Batch, BatchRules, collate
 from whence.data.tokens import EncodedInput
 from whence.kernels.device_memory import count_free_bytes
 from whence.models.model import LoadedModel
 from whence.tracing.batch_probe import BatchOutput, probe_batch_capacity
+from whence.tracing.out_of_memory import build_retry_batches
+
+T = TypeVar("T")
 
 # Inputs, and cells (inputs x longest), of one batch. On a CPU larger batches fall out of its cache and are slower
 # (bench/tiles.py); an accelerator wants more work at a time.
@@ -47,7 +51,16 @@ def choose_batch_policy(
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
         raise BadParameter(f"batch_size must be a whole number, at least 1. Got {size!r}.")
     on_cpu = loaded.device.type == "cpu"
-    cells = _count_cells(loaded, items, splits)
+    cells = _CPU_CELLS if on_cpu else _DEVICE_CELLS
+    if on_cpu and cells * loaded.bytes_per_token > _ALWAYS_FREE:
+        free = count_free_bytes(loaded.device)
+        if free is not None:
+            cells = min(cells, int(free * _SHARE) // loaded.bytes_per_token)
+    if splits:
+        # Feed-forward layers are about four times as wide as the rest, and about three values are held at once.
+        width = getattr(loaded.model.config, "hidden_size", 768)
+        per_cell = 4 * width * max(loaded.dtype.itemsize, 4) * 3
+        cells = min(cells, _SPLIT_BYTES // (per_cell * max(map(len, items), default=1)))
     policy = BatchRules(
         size or (_CPU_SIZE if on_cpu else _DEVICE_SIZE),
         cells,
@@ -72,17 +85,23 @@ def choose_batch_policy(
     return replace(policy, mixed=capacity == "mixed")
 
 
-def _count_cells(loaded: LoadedModel, items: Sequence[EncodedInput], splits: bool) -> int:
-    """Return the cells of a batch on this device."""
-    on_cpu = loaded.device.type == "cpu"
-    cells = _CPU_CELLS if on_cpu else _DEVICE_CELLS
-    if on_cpu and cells * loaded.bytes_per_token > _ALWAYS_FREE:
-        free = count_free_bytes(loaded.device)
-        if free is not None:
-            cells = min(cells, int(free * _SHARE) // loaded.bytes_per_token)
-    if splits:
-        # Feed-forward layers are about four times as wide as the rest, and about three values are held at once.
-        width = getattr(loaded.model.config, "hidden_size", 768)
-        per_cell = 4 * width * max(loaded.dtype.itemsize, 4) * 3
-        cells = min(cells, _SPLIT_BYTES // (per_cell * max(map(len, items), default=1)))
-    return cells
+def map_batches(
+    loaded: LoadedModel,
+    kind: str,
+    items: Sequence[EncodedInput],
+    policy: BatchRules,
+    compute: Callable[[Sequence[int], Batch], Iterable[T]],
+) -> list[T]:
+    """Return the result of `compute` for each input, from the numbers and the batch of inputs of similar length.
+
+    A batch that does not fit into memory is halved. `kind` names the work: a size that does not fit one kind may fit
+    another.
+    """
+    results: dict[int, T] = {}
+    work = build_retry_batches(loaded.model, kind, items, policy)
+    for numbers in work:
+        with work.retry_halved(numbers):
+            own = [items[number] for number in numbers]
+            batch = collate(own, pad_id=loaded.pad_id, device=loaded.device)
+            results |= zip(numbers, compute(numbers, batch), strict=True)
+    return [results[number] for number in range(len(items))]

@@ -10,10 +10,10 @@ import torch
 from whence.core.errors import BadEncoding, EmptyText, NoHead
 from whence.core.progress import Progress
 from whence.core.types import OutputScale, Prediction
-from whence.data.batches import collate
+from whence.data.batches import Batch, collate
 from whence.data.removal import Removal, select_replacements
 from whence.data.words import Granularity
-from whence.explain.batch_policy import choose_batch_policy
+from whence.explain.batch_policy import choose_batch_policy, map_batches
 from whence.explain.examine import (
     SAMPLE_TEXT,
     DefaultMethods,
@@ -50,7 +50,6 @@ from whence.explain.trials import (
 from whence.metrics._trial import Trial, TrialStep
 from whence.models.load import load_model, with_infill_model
 from whence.models.model import LoadedModel
-from whence.tracing.out_of_memory import build_retry_batches
 from whence.tracing.target import build_predictions
 from whence.tracing.trace import Trace, run_traced
 from whence.trust.card import Trust
@@ -442,19 +441,13 @@ class Explainer:
         )
 
 
-def _predict_targets(loaded: LoadedModel, targeted: TargetedInputs) -> list[Prediction | None]:
-    predictions: list[Prediction | None] = [None] * len(targeted.items)
+def _predict_targets(loaded: LoadedModel, targeted: TargetedInputs) -> list[Prediction]:
+    def predict(_: Sequence[int], batch: Batch) -> list[Prediction]:
+        trace = run_traced(loaded.model, batch, (), targeted.spec, loaded.task)
+        return build_predictions(trace.logits.cpu(), loaded.task, loaded.labels, batch.items)
+
     policy = choose_batch_policy(loaded, targeted.items)
-    work = build_retry_batches(loaded.model, "predictions", targeted.items, policy)
-    for chosen in work:
-        with work.retry_halved(chosen):
-            items = [targeted.items[i] for i in chosen]
-            batch = collate(items, pad_id=loaded.pad_id, device=loaded.device)
-            trace = run_traced(loaded.model, batch, (), targeted.spec, loaded.task)
-            outputs = build_predictions(trace.logits.cpu(), loaded.task, loaded.labels, items)
-            for i, prediction in zip(chosen, outputs, strict=True):
-                predictions[i] = prediction
-    return predictions
+    return map_batches(loaded, "predictions", targeted.items, policy, predict)
 
 
 def load(

@@ -5,9 +5,10 @@ first column of the input, its contrast the second.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import torch
@@ -16,13 +17,12 @@ from torch import Tensor
 from whence.core.errors import BadParameter, NoHead, WhenceError
 from whence.core.lazy import LazyTuple
 from whence.core.types import OutputScale
-from whence.data.batches import Batch, BatchRules, collate
+from whence.data.batches import Batch
 from whence.data.tokens import EncodedInput
+from whence.explain.batch_policy import choose_batch_policy, map_batches
 from whence.explain.inputs import EncodedInputs, InputFailureCallback
 from whence.models.model import LoadedModel
-from whence.tracing.batch_probe import BatchOutput, probe_batch_capacity
 from whence.tracing.forward import compute_plain_logits, run_unobserved
-from whence.tracing.out_of_memory import build_retry_batches
 from whence.tracing.restore import restore_on_exit
 from whence.tracing.target import TargetSpec, check_finite
 
@@ -79,18 +79,13 @@ def resolve_targets(
     loaded: LoadedModel, items: list[EncodedInput], request: TargetRequest
 ) -> TargetedInputs:
     """Return the inputs, with readouts where the task needs them, and their common target."""
-    parts = group_by_target(request, len(items))
-    if len(parts) > 1:
+    groups = group_by_target(request, len(items))
+    if len(groups) > 1:
         raise BadParameter(
-            f"Here all inputs have one target, and {len(parts)} different ones are listed for {len(items)} inputs. "
+            f"Here all inputs have one target, and {len(groups)} different ones are listed for {len(items)} inputs. "
             "Give one target, or call it for each input."
         )
-    ((_, request),) = parts
-    if loaded.is_classifier and request.labels is None:
-        _check_options(request, ("at", "answer", "template", "image"), loaded)
-        items = [with_pair_warning(item, loaded) for item in items]
-        return TargetedInputs(items, TargetSpec.parse(request.target, loaded.labels, request.of))
-    return _find_task_resolver(loaded, request)(loaded, items, request)
+    return resolve_common_target(loaded, items, groups[0][1])
 
 
 def resolve_all_targets(
@@ -98,9 +93,42 @@ def resolve_all_targets(
 ) -> list[tuple[list[int], TargetedInputs]]:
     """Return the inputs with their targets, in groups of one target, each with the numbers of its inputs."""
     return [
-        (rows, resolve_targets(loaded, [items[row] for row in rows], own))
+        (rows, resolve_common_target(loaded, [items[row] for row in rows], own))
         for rows, own in group_by_target(request, len(items))
     ]
+
+
+# By task: the file and function that resolve its targets, and the options that have a meaning for it. The files are
+# imported when needed. A classifier's labels are its outputs, unless `labels` are given to one of entailment.
+_TASKS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
+    "zero_shot": ("zero_shot", "resolve_zero_shot", ("labels", "template")),
+    "answer": ("question_answering", "resolve_answer", ()),
+    "tags": ("tagging", "resolve_tags", ("at",)),
+    "mask": ("masked_lm", "resolve_mask", ("at",)),
+    "similarity": ("similarity", "resolve_similarity", ("labels", "template", "image")),
+    "next": ("causal_lm", "resolve_continuation", ("answer",)),
+    "sequence": ("causal_lm", "resolve_continuation", ("answer",)),
+}
+
+
+def resolve_common_target(
+    loaded: LoadedModel, items: list[EncodedInput], request: TargetRequest
+) -> TargetedInputs:
+    """Return the inputs with the one target of a request; refuse options that mean nothing to the task."""
+    plain = loaded.is_classifier and request.labels is None
+    file, function, options = _TASKS["zero_shot" if loaded.is_classifier else loaded.task]
+    for name in ("at", "answer", "labels", "template", "image"):
+        value = getattr(request, name)
+        if value is not None and (plain or name not in options):
+            raise BadParameter(
+                f"{name}={str(value)[:40]!r} means nothing to {type(loaded.model).__name__} "
+                f"({loaded.task.replace('_', ' ')}). Leave it out."
+            )
+    if plain:
+        items = [with_pair_warning(item, loaded) for item in items]
+        return TargetedInputs(items, TargetSpec.parse(request.target, loaded.labels, request.of))
+    resolve: TaskResolver = getattr(import_module(f"whence.explain.tasks.{file}"), function)
+    return resolve(loaded, items, request)
 
 
 def group_by_target(request: TargetRequest, count: int) -> list[tuple[list[int], TargetRequest]]:
@@ -143,52 +171,6 @@ def _format_input_count(count: int) -> str:
     return "is 1 input" if count == 1 else f"are {count} inputs"
 
 
-def _find_task_resolver(loaded: LoadedModel, request: TargetRequest) -> TaskResolver:
-    """Return the function that resolves targets for a task, imported when needed."""
-    if loaded.is_classifier:
-        from whence.explain.tasks.zero_shot import resolve_zero_shot
-
-        _check_options(request, ("at", "answer", "image"), loaded)
-        return resolve_zero_shot
-    match loaded.task:
-        case "answer":
-            from whence.explain.tasks.question_answering import resolve_answer
-
-            _check_options(request, ("at", "answer", "labels", "template", "image"), loaded)
-            return resolve_answer
-        case "tags":
-            from whence.explain.tasks.tagging import resolve_tags
-
-            _check_options(request, ("answer", "labels", "template", "image"), loaded)
-            return resolve_tags
-        case "mask":
-            from whence.explain.tasks.masked_lm import resolve_mask
-
-            _check_options(request, ("answer", "labels", "template", "image"), loaded)
-            return resolve_mask
-        case "similarity":
-            from whence.explain.tasks.similarity import resolve_similarity
-
-            _check_options(request, ("at", "answer"), loaded)
-            return resolve_similarity
-        case _:
-            from whence.explain.tasks.causal_lm import resolve_continuation
-
-            _check_options(request, ("at", "labels", "template", "image"), loaded)
-            return resolve_continuation
-
-
-def _check_options(request: TargetRequest, names: tuple[str, ...], loaded: LoadedModel) -> None:
-    """Refuse options that have no meaning for this model's task."""
-    for name in names:
-        value = getattr(request, name)
-        if value is not None:
-            raise BadParameter(
-                f"{name}={str(value)[:40]!r} means nothing to {type(loaded.model).__name__} "
-                f"({loaded.task.replace('_', ' ')}). Leave it out."
-            )
-
-
 def resolve_each_target(
     loaded: LoadedModel,
     inputs: EncodedInputs,
@@ -220,7 +202,7 @@ def _resolve_some_targets(
     if not items:
         return [], None
     try:
-        return _keep_first(resolve_targets(loaded, items, request), numbers)
+        return _keep_first(resolve_common_target(loaded, items, request), numbers)
     except WhenceError:
         if failed is None:
             raise
@@ -228,7 +210,7 @@ def _resolve_some_targets(
     parts: list[TargetedInputs] = []
     for number, item in zip(numbers, items, strict=True):
         try:
-            own, targeted = _keep_first(resolve_targets(loaded, [item], request), [number])
+            own, targeted = _keep_first(resolve_common_target(loaded, [item], request), [number])
         except WhenceError as error:
             failed(number, None, error)
             continue
@@ -252,8 +234,7 @@ def _keep_first(
     return owner_numbers, replace(targeted, items=list(firsts.values()), owners=None)
 
 
-_INPUTS, _CELLS = 64, 1024  # inputs and tokens of one batch; logits of a vocabulary are wide
-_SEVERAL = 4  # different lengths from which a probe of mixed batches (three passes) pays
+_INPUTS = 64  # of one batch
 
 
 def compute_token_outputs(
@@ -263,75 +244,34 @@ def compute_token_outputs(
 
     The outputs are float64, on the CPU.
     """
-    outputs: list[tuple[Tensor, ...]] = [()] * len(items)
 
-    def run_outputs(batch: Batch) -> list[Tensor]:
+    def run(batch: Batch) -> list[Tensor]:
         with restore_on_exit(loaded.model), torch.inference_mode():
             output = run_unobserved(loaded.model, batch)
         return [_get_output(output, name, loaded) for name in names]
 
-    def read_first_output(batch: Batch) -> Tensor:
-        return run_outputs(batch)[0][:, : len(batch.items[0])]
+    def read(_: Sequence[int], batch: Batch) -> Iterator[tuple[Tensor, ...]]:
+        parts = run(batch)
+        for row, item in enumerate(batch.items):
+            yield tuple(part[row, : len(item)] for part in parts)
 
-    def keep(chosen: Sequence[int], batch: Batch) -> None:
-        parts = run_outputs(batch)
-        for row, i in enumerate(chosen):
-            outputs[i] = tuple(part[row, : len(items[i])] for part in parts)
-
-    _run_in_batches(loaded, items, keep, read_first_output)
-    return outputs
+    # Probed is the first output, as far as the shortest input of a batch goes.
+    policy = choose_batch_policy(
+        loaded, items, _INPUTS, read_output=lambda batch: run(batch)[0][:, : len(batch.items[0])]
+    )
+    return map_batches(loaded, "outputs", items, policy, read)
 
 
 def read_logits(loaded: LoadedModel, items: Sequence[EncodedInput]) -> list[Tensor]:
     """Run the model once on each input; return the logits of its readout, (labels,), float64 on the CPU."""
-    logits = [torch.empty(0)] * len(items)
-
-    def keep(chosen: Sequence[int], batch: Batch) -> None:
-        for i, row in zip(
-            chosen, compute_plain_logits(loaded.model, batch).double().cpu(), strict=True
-        ):
-            logits[i] = row
-
-    _run_in_batches(loaded, items, keep)
-    return logits
-
-
-def _run_in_batches(
-    loaded: LoadedModel,
-    items: Sequence[EncodedInput],
-    do: Callable[[Sequence[int], Batch], None],
-    read_output: BatchOutput | None = None,
-) -> None:
-    """Call `do` with each batch and its input numbers; `read_output` probes outputs other than logits."""
-    work = build_retry_batches(
-        loaded.model, "outputs", items, _choose_policy(loaded, items, read_output)
-    )
-    for chosen in work:
-        with work.retry_halved(chosen):
-            batch_items = [items[i] for i in chosen]
-            do(chosen, collate(batch_items, pad_id=loaded.pad_id, device=loaded.device))
-
-
-def _choose_policy(
-    loaded: LoadedModel, items: Sequence[EncodedInput], read_output: BatchOutput | None
-) -> BatchRules:
-    """Return the batch rules: lengths are mixed if there are several and padding is neutral.
-
-    A model without a padding token takes one input at a time.
-    """
-    alone = getattr(loaded.model.config, "pad_token_id", None) is None
-    if alone or len({len(item) for item in items}) < _SEVERAL:
-        return BatchRules(1 if alone else _INPUTS, _CELLS, False, loaded.anchors)
-    capacity = probe_batch_capacity(
-        loaded.model,
+    policy = choose_batch_policy(loaded, items, _INPUTS)
+    return map_batches(
+        loaded,
+        "outputs",
         items,
-        pad_id=loaded.pad_id,
-        device=loaded.device,
-        max_length=loaded.max_length,
-        read_output=read_output,
+        policy,
+        lambda _, batch: compute_plain_logits(loaded.model, batch).double().cpu(),
     )
-    size = 1 if capacity == "single" else _INPUTS
-    return BatchRules(size, _CELLS, capacity == "mixed", loaded.anchors)
 
 
 def _get_output(output: object, name: str, loaded: LoadedModel) -> Tensor:

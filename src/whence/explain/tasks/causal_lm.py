@@ -27,11 +27,10 @@ from whence.data.prompts import (
 )
 from whence.data.readout import REST_LABEL, TOP_TOKENS, ContinuationReadout, TokenReadout
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_policy import choose_batch_policy
+from whence.explain.batch_policy import choose_batch_policy, map_batches
 from whence.explain.tasks import TargetedInputs, TargetRequest
 from whence.models.model import LoadedModel
 from whence.tracing.forward import open_plain_forward, run_unobserved
-from whence.tracing.out_of_memory import build_retry_batches
 from whence.tracing.restore import restore_on_exit
 from whence.tracing.target import TargetSpec, check_finite
 
@@ -176,17 +175,9 @@ def read_at_end(item: EncodedInput, ids: tuple[int, ...], words: Vocabulary) -> 
 def compute_next_logits(loaded: LoadedModel, items: Sequence[EncodedInput]) -> list[Tensor]:
     """Return the next-token logits over the whole vocabulary for each input."""
     read = [replace(item, reading=TokenReadout(-1), labels=None) for item in items]
-    logits: list[Tensor] = [torch.empty(0)] * len(items)
     policy = choose_batch_policy(loaded, read, _INPUTS_PER_BATCH)
     with open_plain_forward(loaded.model) as logits_of:
-        work = build_retry_batches(loaded.model, "next", read, policy)
-        for chosen in work:
-            with work.retry_halved(chosen):
-                batch_items = [read[i] for i in chosen]
-                batch = collate(batch_items, pad_id=loaded.pad_id, device=loaded.device)
-                for i, row in zip(chosen, logits_of(batch), strict=True):
-                    logits[i] = row
-    return logits
+        return map_batches(loaded, "next", read, policy, lambda _, batch: logits_of(batch))
 
 
 def _resolve_next_token(
