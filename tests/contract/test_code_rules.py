@@ -68,7 +68,6 @@ KNOWN_PARTICIPLES = frozenset(
     {
         "integrated_gradients",
         "trained_adversary",
-        "Explainer.loaded",
         "AuditSubject.loaded",
     }
 )

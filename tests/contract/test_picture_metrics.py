@@ -11,7 +11,7 @@ from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessor
 
 import whence
 from whence.core.errors import BadExamples
-from whence.core.params import resolve_parameters
+from whence.core.registry import resolve_parameters
 from whence.core.seed import build_generator
 from whence.data.dataset import read_dataset
 from whence.data.example import Example, fit_mask

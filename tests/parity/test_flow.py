@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.attention_traces import trace_of
-from whence.core.params import resolve_parameters
+from whence.core.registry import resolve_parameters
 from whence.methods import method
 
 # Which figure is which method with which parameters. What is called final is the last layer of the same.

@@ -7,7 +7,7 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 import whence
 from tests.repeat_trials import build_trial, outcome
 from whence.core.errors import BadParameter
-from whence.core.params import resolve_parameters
+from whence.core.registry import resolve_parameters
 from whence.metrics import build_null_trial, metric
 
 TEXT = "the plot is thin, but the actors are wonderful"

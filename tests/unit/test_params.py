@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 import pytest
 
 from whence.core.errors import BadMethod, BadParameter
-from whence.core.params import Range, read_schema, resolve_parameters
+from whence.core.params import Range, read_schema
+from whence.core.registry import resolve_parameters
 
 
 def sample(

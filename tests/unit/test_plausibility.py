@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whence.core.errors import BadParameter
-from whence.core.params import resolve_parameters
+from whence.core.registry import resolve_parameters
 from whence.core.types import InputText, Token
 from whence.data.tokens import EncodedInput
 from whence.metrics import build_null_trial, metric

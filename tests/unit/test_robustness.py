@@ -11,7 +11,7 @@ import whence
 from tests.contract.state import assert_unchanged, snapshot
 from tests.repeat_trials import PREDICTED, build_trial, outcome
 from whence.core.errors import BadParameter
-from whence.core.params import resolve_parameters
+from whence.core.registry import resolve_parameters
 from whence.core.seed import build_generator
 from whence.methods import method
 from whence.metrics import build_null_trial, metric

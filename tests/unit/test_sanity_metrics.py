@@ -9,7 +9,7 @@ import whence
 from tests.contract.state import assert_unchanged, snapshot
 from tests.repeat_trials import PREDICTED, build_trial, outcome
 from whence.core.errors import BadParameter
-from whence.core.params import resolve_parameters
+from whence.core.registry import resolve_parameters
 from whence.metrics import metric
 from whence.metrics._requests import Randomised
 from whence.tracing.alter import randomise_weights

@@ -1,23 +1,20 @@
-"""Parameter schemas, read from function signatures, and the validation of values against them.
+"""Parameter schemas, read from function signatures: types, choices, ranges and defaults of keywords.
 
-A function's signature is the schema of its parameters: read once, checked everywhere the same.
+A function's signature is the schema of its parameters: read once, checked everywhere the same (core/registry.py).
 
     def rollout(trace, *, start_layer: Annotated[int, Range(min=0)] = 0, residual: ... = 0.5)
 
-gives two parameters with types, ranges and defaults to the command line, the library and the docs alike. A
-preset is a named set of values for some of them: the setting of a paper, or of its code.
+gives two parameters with types, ranges and defaults to the command line, the library and the docs alike.
 """
 
 import inspect
 import math
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from whence.core.errors import BadMethod, BadParameter, suggest_name
-
-PRESET = "preset"  # reserved keyword that names a preset; no parameter may have this name
+from whence.core.errors import BadMethod
 
 
 @dataclass(frozen=True)
@@ -121,49 +118,3 @@ def _parse_parameter(fn: Callable[..., Any], parameter: inspect.Parameter, hint:
             f"Parameter {parameter.name!r} of {fn.__module__}.{fn.__name__} needs a default value."
         )
     return Parameter(parameter.name, tuple(kinds), tuple(choices), limits, parameter.default)
-
-
-def resolve_parameters(
-    owner: str,
-    known: Mapping[str, Parameter],
-    overrides: Mapping[str, Any],
-    *,
-    presets: Mapping[str, Mapping[str, Any]] = types.MappingProxyType({}),
-    from_text: bool = False,
-) -> dict[str, Any]:
-    """Return all parameters of `owner` with defaults filled in; raise BadParameter for a wrong value.
-
-    A preset named in `overrides` replaces the defaults; the other values override it.
-    """
-    values = {name: parameter.default for name, parameter in known.items()}
-    if PRESET in overrides:
-        values.update(_find_preset(owner, presets, overrides[PRESET]))
-    for name, value in overrides.items():
-        if name == PRESET:
-            continue
-        if name not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none"
-            raise BadParameter(
-                f"{owner} has no parameter {name!r}; {has}.{suggest_name(name, list(known))}"
-            )
-        if from_text and isinstance(value, str):
-            value = known[name].parse(value)
-        elif hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
-            value = value.item()  # a numpy or torch scalar
-        if not known[name].accepts(value):
-            raise BadParameter(
-                f"The {name!r} parameter of {owner} must be {known[name].allowed_values}. Got {value!r}."
-            )
-        values[name] = value
-    return values
-
-
-def _find_preset(
-    owner: str, presets: Mapping[str, Mapping[str, Any]], name: Any
-) -> Mapping[str, Any]:
-    if isinstance(name, str) and name in presets:
-        return presets[name]
-    has = f"it has {', '.join(presets)}" if presets else "it has none"
-    raise BadParameter(
-        f"{owner} has no preset {name!r}; {has}.{suggest_name(str(name), list(presets))}"
-    )

@@ -1,8 +1,9 @@
-"""The registry class behind methods, metrics and experiments: a decorator, entries and their facts.
+"""The registry class behind methods, metrics and experiments: a decorator, entries, their facts and parameters.
 
 Functions register themselves, once, and state their facts; there is no list to edit, and nothing is
 overwritten. Built-in functions are modules of the registry's package, imported on first use. Plugins come
-through the entry point group of the same name, with the same decorator.
+through the entry point group of the same name, with the same decorator. A preset is a named set of values for
+some of an entry's parameters: the setting of a paper, or of its code.
 """
 
 import pkgutil
@@ -16,7 +17,9 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from whence.core.errors import BadMethod, BadParameter, UnknownMethod, WhenceError, suggest_name
-from whence.core.params import PRESET, Parameter, read_schema, resolve_parameters
+from whence.core.params import Parameter, read_schema
+
+PRESET = "preset"  # reserved keyword that names a preset; no parameter may have this name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -158,6 +161,52 @@ def resolve_entries(
         )
         for entry in entries
     ]
+
+
+def resolve_parameters(
+    owner: str,
+    known: Mapping[str, Parameter],
+    overrides: Mapping[str, Any],
+    *,
+    presets: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    from_text: bool = False,
+) -> dict[str, Any]:
+    """Return all parameters of `owner` with defaults filled in; raise BadParameter for a wrong value.
+
+    A preset named in `overrides` replaces the defaults; the other values override it.
+    """
+    values = {name: parameter.default for name, parameter in known.items()}
+    if PRESET in overrides:
+        values.update(_find_preset(owner, presets, overrides[PRESET]))
+    for name, value in overrides.items():
+        if name == PRESET:
+            continue
+        if name not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise BadParameter(
+                f"{owner} has no parameter {name!r}; {has}.{suggest_name(name, list(known))}"
+            )
+        if from_text and isinstance(value, str):
+            value = known[name].parse(value)
+        elif hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+            value = value.item()  # a numpy or torch scalar
+        if not known[name].accepts(value):
+            raise BadParameter(
+                f"The {name!r} parameter of {owner} must be {known[name].allowed_values}. Got {value!r}."
+            )
+        values[name] = value
+    return values
+
+
+def _find_preset(
+    owner: str, presets: Mapping[str, Mapping[str, Any]], name: Any
+) -> Mapping[str, Any]:
+    if isinstance(name, str) and name in presets:
+        return presets[name]
+    has = f"it has {', '.join(presets)}" if presets else "it has none"
+    raise BadParameter(
+        f"{owner} has no preset {name!r}; {has}.{suggest_name(str(name), list(presets))}"
+    )
 
 
 def _find_takers(kind: str, entries: Sequence[Entry], key: str, value: Any) -> list[str]:

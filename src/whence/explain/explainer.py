@@ -80,28 +80,24 @@ class Explainer:
     """An explainer of one model: explanations, predictions, trust cards and generations."""
 
     def __init__(self, loaded: LoadedModel) -> None:
-        self._loaded = loaded
+        # The loaded model with its tokenizer, labels, limits and replacement tokens.
+        self.loaded = loaded
         self.defaults = DefaultMethods(self)
-
-    @property
-    def loaded(self) -> LoadedModel:
-        """The loaded model with its tokenizer, labels, limits and replacement tokens."""
-        return self._loaded
 
     @property
     def model(self) -> Any:
         """The transformers model."""
-        return self._loaded.model
+        return self.loaded.model
 
     @property
     def tokenizer(self) -> Any | None:
         """Its tokenizer, if it has one."""
-        return self._loaded.tokenizer
+        return self.loaded.tokenizer
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels in the order of the outputs."""
-        return self._loaded.labels
+        return self.loaded.labels
 
     @property
     def fillers(self) -> Mapping[str, int]:
@@ -109,14 +105,14 @@ class Explainer:
 
         With an infill model also draw, the mask that it fills.
         """
-        return self._loaded.fillers
+        return self.loaded.fillers
 
     def default_method(self, image: Any = None) -> str:
         """Return the name of the default method; with `image`, that for a text compared with an image."""
         return self.defaults.find(image is not None)
 
     def __repr__(self) -> str:
-        loaded = self._loaded
+        loaded = self.loaded
         return (
             f"<Explainer {loaded.name}: {type(loaded.model).__name__}, labels {list(loaded.labels)}, "
             f"{str(loaded.dtype).removeprefix('torch.')} on {loaded.device}>"
@@ -173,7 +169,7 @@ class Explainer:
         the picture that a text is held against.
         """
         about = TargetRequest(target, of, truncate, at, answer, labels, template, image)
-        loaded = self._loaded
+        loaded = self.loaded
         loaded.check_head()
         names = self.default_method(image) if method is None else method
         pictures = loaded.takes_images and image is None
@@ -258,14 +254,14 @@ class Explainer:
         One target of each input is explained. Failures are reported to `failed`, with the input's number and the
         method, and the rest goes on. With `words`, methods that can measure whole words do.
         """
-        self._loaded.check_head()
-        requests = resolve_methods(method, params, self._loaded.fillers)
-        inputs = encode_dataset(texts, self._loaded, truncate, failed)
-        warn_about_unknown_tokens(inputs.items, self._loaded)
+        self.loaded.check_head()
+        requests = resolve_methods(method, params, self.loaded.fillers)
+        inputs = encode_dataset(texts, self.loaded, truncate, failed)
+        warn_about_unknown_tokens(inputs.items, self.loaded)
         about = TargetRequest(target, "logit", truncate)
         for batch in explain_batches(
             self,
-            list(resolve_each_target(self._loaded, inputs, about, failed)),
+            list(resolve_each_target(self.loaded, inputs, about, failed)),
             requests,
             size=batch_size,
             progress=progress,
@@ -319,8 +315,8 @@ class Explainer:
 
         The options `about` the input are those of `explain`: at, answer, labels, template, image.
         """
-        self._loaded.check_head()
-        request, loaded = TargetRequest(truncate=truncate, **about), self._loaded
+        self.loaded.check_head()
+        request, loaded = TargetRequest(truncate=truncate, **about), self.loaded
         items, single = encode_inputs(text, loaded, truncate=truncate, reads=request.has_image)
         parts = resolve_all_targets(loaded, items, request)
         by_input: dict[int, Any] = {}
@@ -345,23 +341,23 @@ class Explainer:
 
         All inputs go into one batch. The options `about` them are those of `explain`.
         """
-        self._loaded.check_head()
+        self.loaded.check_head()
         request = TargetRequest(target, of, truncate, **about)
-        items, _ = encode_inputs(text, self._loaded, truncate=truncate, reads=request.has_image)
+        items, _ = encode_inputs(text, self.loaded, truncate=truncate, reads=request.has_image)
         if not items:
             raise EmptyText(
                 "There is nothing to trace: the list of inputs is empty. Give at least one."
             )
-        targeted = resolve_targets(self._loaded, items, request)
+        targeted = resolve_targets(self.loaded, items, request)
         items = targeted.items
-        policy = choose_batch_policy(self._loaded, items, len(items))
+        policy = choose_batch_policy(self.loaded, items, len(items))
         if policy.size < len(items) or len({policy.group_key(item) for item in items}) > 1:
             raise BadEncoding(
                 f"{type(self.model).__name__} cannot take these {len(items)} inputs in one batch: padding or the "
                 "batch itself would change the answer. Trace them one at a time."
             )
-        batch = collate(items, pad_id=self._loaded.pad_id, device=self._loaded.device)
-        return run_traced(self.model, batch, needs, targeted.spec, self._loaded.task)
+        batch = collate(items, pad_id=self.loaded.pad_id, device=self.loaded.device)
+        return run_traced(self.model, batch, needs, targeted.spec, self.loaded.task)
 
     def inside(
         self,
@@ -380,28 +376,26 @@ class Explainer:
         """
         if isinstance(text, Explanation):
             return reopen_inside(
-                self._loaded, restore_input(text, self._loaded), text.original_target
+                self.loaded, restore_input(text, self.loaded), text.original_target
             )
         request = TargetRequest(target, of, truncate, **about)
-        items, single = encode_inputs(
-            text, self._loaded, truncate=truncate, reads=request.has_image
-        )
+        items, single = encode_inputs(text, self.loaded, truncate=truncate, reads=request.has_image)
         if not single:
             raise BadEncoding(
                 f"inside takes one input at a time. Got {len(items)}: call it for each."
             )
-        return open_inside(self._loaded, items[0], request)
+        return open_inside(self.loaded, items[0], request)
 
     def entities(self, text: Any, *, truncate: bool = False) -> Any:
         """Return the entities of a text, a list of `TaggedEntity`; for a list of texts, a list of these."""
-        if self._loaded.task != "tags":
+        if self.loaded.task != "tags":
             raise NoHead(
                 f"{type(self.model).__name__} tags no tokens. Load a model ...ForTokenClassification."
             )
         from whence.explain.tasks.tagging import find_entities
 
-        items, single = encode_inputs(text, self._loaded, truncate=truncate)
-        entities = find_entities(self._loaded, items)
+        items, single = encode_inputs(text, self.loaded, truncate=truncate)
+        entities = find_entities(self.loaded, items)
         return entities[0] if single else entities
 
     def examine(self, text: Any = SAMPLE_TEXT) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from whence.data.tokens import EncodedInput
 from whence.data.words import Granularity, check_granularity, parse_passage_marks, split_pieces
 from whence.explain.word_scores import (
     PAYLOAD_VERSION,
-    ColourScale,
     SegmentScore,
     WordAggregation,
     compute_colour_scale,
@@ -297,11 +296,60 @@ class Explanation(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON object, with this one explanation in it."""
-        return explanation_to_dict(self)
+        image, prediction, word_scores = self.shown, asdict(self.prediction), self.word_scores
+        # Images, and inputs without words, are shaded by token.
+        free = word_scores if self.spans else self.scores[[not t.special for t in self.tokens]]
+        scale = compute_colour_scale(
+            free.tolist(),
+            resolve_score_unit(self.method, self.params),
+            signed=self.signed,
+            of=self.target.of,
+            is_value=self.prediction.probability is None,
+            part="word" if image is None else "patch",
+        )
+        payload: dict[str, Any] = {
+            "version": PAYLOAD_VERSION,
+            "model": dict(self.model),
+            "input": asdict(self.source),
+            # Slot by slot: `asdict` copies deeply, and there are thousands of them.
+            "tokens": [{name: getattr(t, name) for name in Token.__slots__} for t in self.tokens],
+            "words": [
+                {name: getattr(word, name) for name in Word.__slots__}
+                | {"tokens": list(word.tokens)}
+                for word in self.spans
+            ],
+            "prediction": {**prediction, "logits": list(prediction["logits"])},
+            "target": asdict(self.target),
+            "read": list(self.read),
+        }
+        if self.reading is not None:  # else the outputs are the model's labels
+            labels = list(self.columns or ())
+            payload["reading"] = {**dump_readout(self.reading), "labels": labels}
+        payload["explanations"] = [
+            {
+                "method": self.method,
+                "params": dict(self.params),
+                "of": self.target.of,
+                "signed": self.signed,
+                "scores": self.scores.tolist(),
+                "word_scores": word_scores.tolist(),
+                "words_by": self.words_by,
+                "scale": scale,
+                "axioms": dict(self.axioms),
+                "passes": asdict(self.passes),
+                "seconds": self.seconds,
+                "dtype": str(self.scores.dtype),
+                **({} if image is None else image.fine_to_dict()),
+            }
+        ]
+        payload["provenance"] = dict(self.provenance)
+        if self.warnings:
+            payload["warnings"] = [{"code": code, "message": m} for code, m in self.warnings]
+        return payload if image is None else {**payload, "picture": image.to_dict()}
 
     def to_display_dict(self) -> dict[str, Any]:
         """Return the JSON object for display: with `doubts` added to its warnings."""
-        payload = explanation_to_dict(self)
+        payload = self.to_dict()
         more = [{"code": code, "message": message} for code, message in self.doubts]
         return {**payload, "warnings": [*payload.get("warnings", ()), *more]} if more else payload
 
@@ -334,46 +382,8 @@ class Explanation(Result):
 T = TypeVar("T")
 
 
-def explanation_to_dict(explanation: "Explanation") -> dict[str, Any]:
-    """Return the JSON object of one explanation."""
-    own, image = explanation, explanation.shown
-    prediction = asdict(own.prediction)
-    prediction["logits"] = list(prediction["logits"])
-    return {
-        "version": PAYLOAD_VERSION,
-        "model": dict(own.model),
-        "input": asdict(own.source),
-        "tokens": [_record_to_dict(token) for token in own.tokens],
-        "words": [{**_record_to_dict(word), "tokens": list(word.tokens)} for word in own.spans],
-        "prediction": prediction,
-        "target": asdict(own.target),
-        "read": list(own.read),
-        **_reading_to_dict(own),
-        "explanations": [
-            {
-                "method": own.method,
-                "params": dict(own.params),
-                "of": own.target.of,
-                "signed": own.signed,
-                "scores": own.scores.tolist(),
-                "word_scores": own.word_scores.tolist(),
-                "words_by": own.words_by,
-                "scale": _compute_scale(own),
-                "axioms": dict(own.axioms),
-                "passes": asdict(own.passes),
-                "seconds": own.seconds,
-                "dtype": str(own.scores.dtype),
-                **({} if image is None else image.fine_to_dict()),
-            }
-        ],
-        "provenance": dict(own.provenance),
-        **_warnings_to_dict(own),
-        **({} if image is None else {"picture": image.to_dict()}),
-    }
-
-
 def parse_explanation(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an explanation from the data of `explanation_to_dict`."""
+    """Return the fields of an explanation from the data of `Explanation.to_dict`."""
     if not isinstance(payload, Mapping):
         raise CannotRead("This is not a saved explanation. Give a .json file that save() wrote.")
     if payload.get("version") != PAYLOAD_VERSION:
@@ -460,46 +470,9 @@ def _check_fields(fields: Mapping[str, Any]) -> None:
         raise ValueError(f"{len(logits)} logits for {len(columns)} columns")
 
 
-def _compute_scale(explanation: "Explanation") -> ColourScale:
-    """Return the colour scale of an explanation, over its words or its patches."""
-    own = explanation
-    scores = own.word_scores
-    if not own.spans:
-        free = [not token.special for token in own.tokens]
-        scores = own.scores[free]
-    return compute_method_scale(
-        own.method,
-        own.params,
-        scores.tolist(),
-        signed=own.signed,
-        of=own.target.of,
-        is_value=own.prediction.probability is None,
-        part="word" if own.shown is None else "patch",
-    )
-
-
-def _reading_to_dict(explanation: "Explanation") -> dict[str, Any]:
-    """Return the readout as JSON data; empty where the outputs are the model's labels."""
-    if explanation.reading is None:
-        return {}
-    labels = list(explanation.columns or ())
-    return {"reading": {**dump_readout(explanation.reading), "labels": labels}}
-
-
-def _warnings_to_dict(explanation: "Explanation") -> dict[str, Any]:
-    """Return the warnings about the input as JSON data, if there are any."""
-    warnings = [{"code": code, "message": message} for code, message in explanation.warnings]
-    return {"warnings": warnings} if warnings else {}
-
-
 @cache  # a file has thousands of records of one kind
 def _resolve_type_hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
-
-
-def _record_to_dict(record: Token | Word) -> dict[str, Any]:
-    """Return the fields of a record of plain values; faster than `asdict`, which copies them deeply."""
-    return {name: getattr(record, name) for name in record.__dataclass_fields__}
 
 
 def _build_record(kind: type[T], facts: Mapping[str, Any]) -> T:
@@ -517,29 +490,3 @@ def _build_record(kind: type[T], facts: Mapping[str, Any]) -> T:
 
 def _to_floats(facts: Mapping[str, Any]) -> dict[str, float]:
     return {str(name): float(value) for name, value in facts.items()}
-
-
-def compute_method_scale(
-    name: str,
-    params: Mapping[str, Any],
-    scores: Sequence[float],
-    *,
-    signed: bool,
-    of: str,
-    is_value: bool,
-    part: str = "word",
-    count: int | None = None,
-) -> ColourScale:
-    """Return the colour scale for scores of a method, special tokens left out.
-
-    `of` is the output scale; `is_value` says that the output is no probability, as a regression's.
-    """
-    return compute_colour_scale(
-        scores,
-        resolve_score_unit(name, params),
-        signed=signed,
-        of=of,
-        is_value=is_value,
-        part=part,
-        count=count,
-    )

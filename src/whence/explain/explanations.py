@@ -88,12 +88,10 @@ class Explanations(Result, Sequence[Entry]):
 
     def group_by_input(self) -> list[list[Explanation]]:
         """Return the explanations of each input, or entity, together."""
-        if self.of_one:
-            return [self.flatten()]
         groups: list[list[Explanation]] = []
-        for entry in self:
+        for entry in self._entries:
             groups += entry.group_by_input() if isinstance(entry, Explanations) else [[entry]]
-        return groups
+        return [[one for group in groups for one in group]] if self.of_one else groups
 
     def to_dataframe(self) -> Any:
         """Return a pandas table with a row for each word, or patch: input, method, target, word and score."""
@@ -214,25 +212,27 @@ def assemble_explanations(
     as a text and its entities, gets an `Explanations` of these, unless its part joins them to one.
     """
     methods = [request.name for request in requests]
-
-    def enter(by_name: Mapping[str, Explanation]) -> Entry:
-        if not several_methods:
-            return by_name[methods[0]]
-        return Explanations([by_name[name] for name in methods], methods, of_one=True)
-
+    own: list[Entry] = [
+        Explanations([by_name[name] for name in methods], methods, of_one=True)
+        if several_methods
+        else by_name[methods[0]]
+        for by_name in results
+    ]
     entries: dict[int, Entry] = {}
     start = 0
     for rows, targeted in parts:
-        own = results[start : start + len(targeted.items)]
-        start += len(targeted.items)
+        numbers = range(start, start + len(targeted.items))
+        start = numbers.stop
         if targeted.owners is None:
-            entries |= {row: enter(by_name) for row, by_name in zip(rows, own, strict=True)}
+            entries |= zip(rows, own[numbers.start : start], strict=True)
             continue
         for place, row in enumerate(rows):
-            mine = [r for r, owner in zip(own, targeted.owners, strict=True) if owner == place]
-            if targeted.join is not None:
-                entries[row] = enter({n: targeted.join([r[n] for r in mine]) for n in methods})
-            else:
-                entries[row] = Explanations([*map(enter, mine)], methods, of_one=False)
+            mine = [n for n, owner in zip(numbers, targeted.owners, strict=True) if owner == place]
+            if targeted.join is None:
+                entries[row] = Explanations([own[n] for n in mine], methods, of_one=False)
+                continue
+            joined = [targeted.join([results[n][name] for n in mine]) for name in methods]
+            of_several = Explanations(joined, methods, of_one=True)
+            entries[row] = of_several if several_methods else joined[0]
     ordered = [entries[row] for row in sorted(entries)]
     return ordered[0] if single else Explanations(ordered, methods, of_one=False)

@@ -28,7 +28,7 @@ from whence.data.words import (
     split_pieces,
     split_words,
 )
-from whence.explain.explanation import Explanation, compute_method_scale
+from whence.explain.explanation import Explanation
 from whence.explain.inputs import encode_inputs, warn_about_unknown_tokens
 from whence.explain.pipeline import explain_batches
 from whence.explain.repeat import replace_unit_scores
@@ -42,7 +42,8 @@ from whence.explain.tasks.causal_lm import (
     select_columns,
     with_decoder_start,
 )
-from whence.explain.word_scores import ColourScale
+from whence.explain.word_scores import ColourScale, compute_colour_scale
+from whence.methods import resolve_score_unit
 from whence.models.model import LoadedModel
 from whence.tracing.target import TargetSpec
 
@@ -236,15 +237,13 @@ def sum_by_piece(payload: Mapping[str, Any], granularity: Granularity) -> dict[s
 
 def _compute_scale(payload: Mapping[str, Any], scores: Numbers) -> ColourScale:
     """Return the colour scale of matrix cells, those of special tokens left out."""
-    return compute_method_scale(
-        payload["method"],
-        payload["params"],
+    return compute_colour_scale(
         scores.ravel().tolist(),
-        count=scores.shape[-1],
+        resolve_score_unit(payload["method"], payload["params"]),
         signed=True,  # the scale starts at 0 for every method: most cells of a matrix are near 0
         of=payload["of"],
-        is_value=False,
         part="piece",
+        count=scores.shape[-1],
     )
 
 

@@ -74,21 +74,20 @@ def explain_batches(
     that follow, and it is always tried whether lengths may mix.
     """
     loaded = explainer.loaded
-    counter = ProgressCounter(
-        progress,
-        sum(
-            1 + sum(_count_extra_forwards(request, item) for request in requests)
-            for _, targeted in groups
-            for item in targeted.items
-        ),
+    queries = [request for request in requests if not request.reads]
+    total = sum(
+        1 + sum(_count_extra_forwards(request, item) for request in queries)
+        for _, targeted in groups
+        for item in targeted.items
     )
+    counter = ProgressCounter(progress, total)
     origin = describe_origin(loaded)
     for numbers, targeted in groups:
         policy = choose_batch_policy(
             loaded,
             targeted.items,
             size,
-            variants=not all(request.reads for request in requests),
+            variants=bool(queries),
             probe=tests,
             splits=any("steps" in request.needs for request in requests),
         )
@@ -117,9 +116,7 @@ def explain_batches(
 
 
 def _count_extra_forwards(request: MethodRequest, item: EncodedInput) -> int:
-    """Return the expected number of model queries of a method for one input and its words."""
-    if request.reads:
-        return 0
+    """Return the expected number of model queries of a query method for one input and its words."""
     pieced = sum(len(word.tokens) > 1 for word in item.words) if request.measures_words else 0
     return request.extra_forwards(len(item), pieced)
 
@@ -253,6 +250,7 @@ def run_method(
     `default` is the name of the default method: an error of it says so.
     """
     batch, started = trace.batch, time.perf_counter()
+    precision = torch.promote_types(loaded.dtype, torch.float32)
     if loaded.dtype.itemsize < 4 and request.entry.facts.get("unsure_in_half"):
         warnings.warn(
             f"{request.name} in {str(loaded.dtype).removeprefix('torch.')} is mostly rounding: it divides by sums "
@@ -289,12 +287,12 @@ def run_method(
         if words and request.measures_words:
             scores, _ = _check_scores(request.name, returned, batch)
             falls = request.entry.facts["measure_words"](ask, batch, scores, request.params)
-            measured = [_to_numpy(fall, loaded.dtype) for fall in falls]
+            measured = [fall.detach().to("cpu", precision).numpy() for fall in falls]
         extra = [PassCount(*counts) for counts in zip(ask.forwards, ask.backwards, strict=True)]
         expected = sum(_count_extra_forwards(request, item) for item in batch.items)
         counter.correct(expected, sum(ask.forwards))
     scores, axioms = _check_scores(request.name, returned, batch)
-    own = batch.unpad_values(torch.from_numpy(_to_numpy(scores, loaded.dtype)))
+    own = batch.unpad_values(scores.to("cpu", precision))
     arrays = [part.numpy() for part in own]
     if not np.isfinite(np.concatenate(arrays)).all():
         too_large = torch.isfinite(scores).all()
@@ -334,12 +332,6 @@ def _check_scores(name: str, returned: Any, batch: Batch) -> tuple[Tensor, dict[
     return scores.detach(), residuals
 
 
-def _to_numpy(scores: Tensor, dtype: torch.dtype) -> Array:
-    """Convert scores to numpy, in the model's dtype, or in float32 for half precision."""
-    precision = torch.promote_types(dtype, torch.float32)
-    return scores.detach().to(dtype=precision, device="cpu").numpy()
-
-
 def _build_explanations(
     explainer: "Explainer",
     trace: Trace,
@@ -360,7 +352,8 @@ def _build_explanations(
         # A regression has no probability: methods that measure one measure its value.
         of = None if is_value_output(logits, loaded.task) else request.of
         pixels = trace.fine.pop(request.name, None)
-        fine = None if pixels is None else _to_numpy(pixels, loaded.dtype)
+        precision = torch.promote_types(loaded.dtype, torch.float32)
+        fine = None if pixels is None else pixels.detach().to("cpu", precision).numpy()
         outputs = targets.value(logits, of).tolist()
         named = targets.describe_rows([item.labels or loaded.labels for item in items], of)
         fallback = explainer.defaults.fallback_reasons.get(request.name)

@@ -5,7 +5,7 @@ models have generic_attention as their default.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from whence.core.errors import BadParameter, UnknownMethod
@@ -43,28 +43,13 @@ class MethodRequest:
     entry: Entry
     params: dict[str, Any]
     reads: bool  # True: a trace method, which reads the shared trace; False: a query method
-    name: str = field(init=False)
-    needs: frozenset[str] = field(init=False)  # parts of the trace that it reads
-    backwards: int = field(init=False)  # backward passes that the trace takes for it, 0 or 1
-    of: OutputScale | None = field(init=False)  # the scale it always explains; None: the requested
-    is_signed: bool = field(init=False)  # whether its scores can be negative
-    measures_words: bool = field(init=False)  # whether it can measure whole words
-    words: WordAggregation = field(init=False)  # how word scores are made of those of tokens
-
-    def __post_init__(self) -> None:
-        facts = self.entry.facts
-        depends = facts.get("signed_when")
-        needs = frozenset[str](facts["needs"] if self.reads else ())
-        own = {
-            "name": self.entry.name,
-            "needs": needs,
-            "backwards": int(bool(needs & GRADIENTS)),
-            "of": facts.get("of"),
-            "is_signed": bool(depends(self.params) if depends else facts["signed"]),
-            "measures_words": "measure_words" in facts,
-            "words": facts.get("words", "sum"),
-        }
-        self.__dict__.update(own)
+    name: str
+    needs: frozenset[str]  # parts of the trace that it reads
+    backwards: int  # backward passes that the trace takes for it, 0 or 1
+    of: OutputScale | None  # the scale it always explains; None: the requested
+    is_signed: bool  # whether its scores can be negative
+    measures_words: bool  # whether it can measure whole words
+    words: WordAggregation  # how word scores are made of those of tokens
 
     def extra_forwards(self, tokens: int, pieced: int = 0) -> int:
         """Return the forward passes of a query method for `tokens` tokens and `pieced` longer words."""
@@ -93,9 +78,25 @@ def resolve_methods(
         raise UnknownMethod(f"No method was asked for. Known: {', '.join(method.names())}.")
     result = []
     for entry, values in resolve_entries(method, unique, params, from_text=from_text):
-        settle = entry.facts.get("settle")
-        values = settle(values, fillers) if settle else values
-        result.append(MethodRequest(entry, values, is_trace_method(entry)))
+        facts, reads = entry.facts, is_trace_method(entry)
+        values = facts["settle"](values, fillers) if "settle" in facts else values
+        needs = frozenset[str](facts["needs"] if reads else ())
+        result.append(
+            MethodRequest(
+                entry,
+                values,
+                reads,
+                name=entry.name,
+                needs=needs,
+                backwards=int(bool(needs & GRADIENTS)),
+                of=facts.get("of"),
+                is_signed=bool(
+                    facts["signed_when"](values) if "signed_when" in facts else facts["signed"]
+                ),
+                measures_words="measure_words" in facts,
+                words=facts.get("words", "sum"),
+            )
+        )
     return result
 
 

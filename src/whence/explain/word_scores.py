@@ -122,26 +122,15 @@ def compute_word_score(
     return total if by == "sum" else total / len(places)
 
 
-_MIN_PROBABILITY = 0.02  # two percentage points
-
-
-# The steepest slope of softmax and sigmoid is 1/4: a smaller change of a logit moves a probability by less.
-_MIN_LOGIT = 4 * _MIN_PROBABILITY
-
-
-_MIN_SHARE = 0.02
-
-
-_MIN_TIMES_EQUAL = (
-    2  # with more than a hundred features, the floor is twice the share of an equal division
-)
-
-
+# The smallest score of full colour. The steepest slope of softmax and sigmoid is 1/4: a smaller change of a logit moves a
+# probability by less than two points. With more than a hundred features a share counts from twice an equal division.
+_FLOORS = {"logit": 0.08, "probability": 0.02, "share": 0.02}
+_TIMES_EQUAL = 2
 # Contributions weighted by even attention in each layer, then summed over layers, shrink by features / layers;
 # models have about this many layers.
 _TYPICAL_LAYERS = 12
-
-
+# The floor in words, for scores that are effects themselves.
+_FLOOR_MEANINGS = {"logit": ", less than two points of probability", "probability": ", two points"}
 NO_UNIT_NOTE = "no unit, colours only compare the {parts} of this input with each other"
 
 
@@ -173,67 +162,48 @@ def compute_colour_scale(
     "piece"; `count`: the number of features, if they have several scores each.
     """
     largest = max(map(abs, scores), default=0.0)
+    count = max(1, len(scores) if count is None else count)
+    weighted = ", weighted by attention" if unit == "weighted" else ""
     kind: Any = unit
     if unit in ("output", "weighted"):
         kind = "value" if is_value else "probability" if of == "probability" else "logit"
-    count = max(1, len(scores) if count is None else count)
-    floor = {
-        "logit": _MIN_LOGIT,
-        "probability": _MIN_PROBABILITY,
-        "share": min(_MIN_SHARE, _MIN_TIMES_EQUAL / count),
-    }.get(kind)
-    if floor is not None and unit == "weighted":
+    floor = _FLOORS.get(kind)
+    if kind == "share":
+        floor = min(_FLOORS[kind], _TIMES_EQUAL / count)
+    elif floor is not None and weighted:
         floor *= min(1.0, _TYPICAL_LAYERS / count)
     start = 0.0 if signed else max(0.0, min(scores, default=0.0))
     full = max(largest, start + (floor or 0.0))
-    weighted = ", weighted by attention" if unit == "weighted" else ""
+    legend, note = f"full colour: {format_amount(full, kind)}{weighted}", None
+    if full == start:
+        legend = f"no colour: every score is {start:.2g}"
+    elif start:
+        legend += f", no colour: {format_amount(start, kind, short=True)}"
+    if kind == "relative" and full != start:
+        parts = f"{part}es" if part.endswith("ch") else f"{part}s"
+        legend += f"; {NO_UNIT_NOTE.format(parts=parts)}"
+    if floor is not None and largest < floor:
+        means = weighted or _FLOOR_MEANINGS.get(kind, "")
+        note = f"No {part} reaches {format_amount(floor, kind)}{means}: no single {part} matters by this method."
     return {
         "unit": kind,
         "floor": floor,
         "start": start,
         "full": full,
-        "legend": _format_scale_legend(start, full, kind, part, weighted),
-        "note": None
-        if floor is None or largest >= floor
-        else _format_floor_note(floor, kind, part, weighted or _FLOOR_MEANINGS.get(kind, "")),
+        "legend": legend,
+        "note": note,
     }
 
 
 def format_amount(score: float, unit: str, *, short: bool = False) -> str:
     """Format a score with its unit; with `short`, without the unit's name."""
-    size = f"{score:.2g}"
-    if unit == "share" and short:
-        return f"{100 * score:.2g}%"
-    return (
-        size
-        if short
-        else {
-            "logit": f"{size} logits",
-            "probability": f"{size} of probability",
-            "value": f"{size} in units of the output",
-            "share": f"{100 * score:.2g}% of the whole",
-        }.get(unit, size)
-    )
-
-
-def _format_scale_legend(start: float, full: float, kind: str, part: str, weighted: str) -> str:
-    if full == start:
-        return f"no colour: every score is {start:.2g}"
-    text = f"full colour: {format_amount(full, kind)}{weighted}"
-    text += f", no colour: {format_amount(start, kind, short=True)}" if start else ""
-    return (
-        text if kind != "relative" else f"{text}; {NO_UNIT_NOTE.format(parts=format_plural(part))}"
-    )
-
-
-# The floor in words, for scores that are effects themselves.
-_FLOOR_MEANINGS = {"logit": ", less than two points of probability", "probability": ", two points"}
-
-
-def _format_floor_note(floor: float, kind: str, part: str, means: str) -> str:
-    return f"No {part} reaches {format_amount(floor, kind)}{means}: no single {part} matters by this method."
-
-
-def format_plural(part: str) -> str:
-    """Return the plural of the name of a feature: words, patches."""
-    return f"{part}es" if part.endswith("ch") else f"{part}s"
+    size, percent = f"{score:.2g}", f"{100 * score:.2g}%"
+    if short:
+        return percent if unit == "share" else size
+    named = {
+        "logit": f"{size} logits",
+        "probability": f"{size} of probability",
+        "value": f"{size} in units of the output",
+        "share": f"{percent} of the whole",
+    }
+    return named.get(unit, size)

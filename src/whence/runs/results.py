@@ -28,16 +28,17 @@ from whence.core.errors import (
 from whence.core.files import quote_path
 from whence.core.result import RESULT_VERSION, Result
 from whence.data.dataset import match_label_names
-from whence.explain.explanation import compute_method_scale
 from whence.explain.request import resolve_methods
 from whence.explain.word_scores import (
     NOT_CONSERVED_CODE,
     PAYLOAD_VERSION,
     WordAggregation,
+    compute_colour_scale,
     compute_word_score,
     describe_conservation_failure,
 )
 from whence.methods import method as method_registry
+from whence.methods import resolve_score_unit
 from whence.metrics import metric as metric_registry
 from whence.runs.plan import Plan, to_plain_fields
 from whence.runs.records import SORT_COLUMNS, TABLES, Record
@@ -633,10 +634,9 @@ def build_explanation_data(
                 "scores": scores,
                 "word_scores": word_scores,
                 "words_by": by,
-                "scale": compute_method_scale(
-                    record["method"],
-                    params,
+                "scale": compute_colour_scale(
                     word_scores or scores,
+                    resolve_score_unit(record["method"], params),
                     signed=signed,
                     of=of,
                     is_value=probability is None,

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from whence.core.params import resolve_parameters
-from whence.core.registry import Entry
+from whence.core.registry import Entry, resolve_parameters
 from whence.core.types import PassCount
 from whence.data.removal import Removal, count_passes_per_removal
 from whence.metrics import (

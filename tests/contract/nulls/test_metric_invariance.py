@@ -18,7 +18,7 @@ from tests.contract.nulls.conftest import (
     with_token_scores,
     with_unit_scores,
 )
-from whence.core.params import resolve_parameters
+from whence.core.registry import resolve_parameters
 from whence.methods import method
 from whence.metrics import build_null_trial, metric
 from whence.stats.intervals import percentile
