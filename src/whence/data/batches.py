@@ -181,16 +181,22 @@ class Variants:
 
     def build_keys(self) -> list[VariantKey]:
         """Return a key of each variant, equal for two exactly if the model cannot tell them apart."""
-        rests = [_describe_rest(item, item.features) for item in self.items]
-        keys: list[VariantKey] = []
-        sizes = zip(self.owners.tolist(), self.lengths.tolist(), strict=True)
-        for row, (owner, length) in enumerate(sizes):
-            rest = (*rests[owner], self.fill)
-            if self.features is not None:
-                own = {name: values[row, :length] for name, values in self.features.items()}
-                rest = (*_describe_rest(self.items[owner], own), self.fill)
-            keys.append((rest, self.changed[row, :length].tobytes()))
-        return keys
+        rests = [(*_describe_rest(item, item.features), self.fill) for item in self.items]
+        owners, lengths, changed = self.owners.tolist(), self.lengths.tolist(), self.changed
+        ids = (changed[row, :length].tobytes() for row, length in enumerate(lengths))
+        if self.features is None:
+            return [(rests[owner], own) for owner, own in zip(owners, ids, strict=True)]
+        # Where tokens were deleted, each variant has features of its own.
+        names = sorted(self.features)
+        columns = [self.features[name] for name in names]
+        heads = [(item.reading, len(item.answer), *names) for item in self.items]
+        return [
+            (
+                (*heads[owner], *(values[row, :length].tobytes() for values in columns), self.fill),
+                own,
+            )
+            for row, (owner, length, own) in enumerate(zip(owners, lengths, ids, strict=True))
+        ]
 
     @cached_property
     def _input_features(self) -> dict[str, Array]:

@@ -24,21 +24,21 @@ def _measure_words(
     for item in batch.items:
         free = set(list_removable_tokens(item, ask.anchors))
         own = [[place for place in word.tokens if place in free] for word in item.words]
-        sources = range(len(item) - len(item.answer))
-        whole = how == "delete"
-        masked.append([span[1:] if whole and {*sources} <= {*span} else span for span in own])
+        sources = len(item) - len(item.answer) if how == "delete" else -1
+        alone = [*range(sources)]
+        masked.append([span[1:] if span == alone else span for span in own])
     queries = [[span for span in own if len(span) > 1] for own in masked]
     after = ask.without(queries, how)
     base = ask.base(of="probability")
-    word_scores = []
+    token_scores, word_scores = batch.unpad_values(scores), []
     for row, own in enumerate(masked):
-        single = scores[row][batch.own[row]].to(base)
-        falls = iter(base[row] - after[row])
-        values = [
-            next(falls) if len(span) > 1 else single[span[0]] if span else base.new_zeros(())
-            for span in own
-        ]
-        word_scores.append(torch.stack(values) if values else base.new_zeros(0))
+        # A look-up for each word would be a launch for each on an accelerator: these are one for each kind of word.
+        values = base.new_zeros(len(own))
+        single = [number for number, span in enumerate(own) if len(span) == 1]
+        several = [number for number, span in enumerate(own) if len(span) > 1]
+        values[single] = token_scores[row].to(base)[[own[number][0] for number in single]]
+        values[several] = base[row] - after[row]
+        word_scores.append(values)
     return word_scores
 
 
