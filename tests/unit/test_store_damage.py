@@ -9,7 +9,7 @@ import pytest
 from tests import stores
 from whence.core.errors import BadStore
 from whence.runs.records import read_sound_table
-from whence.runs.store import Store, find_problems, verify_store
+from whence.runs.store import Store, verify_store
 
 WHO = stores.identity()
 FILES = ["manifest.json", "explanations/000000-000.parquet", "metrics/000001-001.parquet"]
@@ -143,8 +143,10 @@ def test_damaged_audit_file_is_reported_and_set_aside(finished_copy):
         store.begin(stores.plan(), WHO, stores.DATA)
         store.add_audit("permutation", {"verdict": "holds"})
         flipped(finished_copy / "audits/permutation.json")
-        assert "audits/permutation.json" in [one.where for one in find_problems(finished_copy)]
-        assert Store.open_existing(finished_copy).audits() == {}
+    assert "audits/permutation.json" in [one.where for one in verify_store(finished_copy)]
+    assert Store.open_existing(finished_copy).audits() == {}
+    with Store.open_locked(finished_copy) as store:
+        store.begin(stores.plan(), WHO, stores.DATA)
         assert store.audits() == {}
     assert not (finished_copy / "audits/permutation.json").exists()
 

@@ -79,6 +79,15 @@ def _describe_bytecode(fn: Callable[..., Any]) -> str:
 ExampleScope = Literal["given", "given and label", "all"]
 
 
+def to_json_data(value: Any) -> Any:
+    """Return a value as it reads back from JSON: lists for tuples, strings for other objects."""
+    if isinstance(value, Mapping):
+        return {str(name): to_json_data(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json_data(item) for item in value]
+    return value if value is None or isinstance(value, str | bool | int | float) else str(value)
+
+
 def compute_setting_digest(facts: Mapping[str, Any]) -> str:
     """Return the short hash that names a setting in records; the manifest has its content."""
     return hash_json(facts)[:16]

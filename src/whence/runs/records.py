@@ -217,13 +217,13 @@ def read_table(
     rows: Collection[int] | None = None,
 ) -> pa.Table:
     """Return the table in a file, some of its columns, or some rows of the data; ValueError if its pages are damaged."""
-    with _explain_damage(path), path.open("rb") as stream:
+    with explain_damage(path), path.open("rb") as stream:
         return _decode_parquet(stream, name, columns, rows)[0]
 
 
 def read_sound_table(path: Path, name: str) -> pa.Table:
     """Return the table in a file; ValueError if any of its bytes is damaged."""
-    with _explain_damage(path):
+    with explain_damage(path):
         raw = path.read_bytes()
         table, writer = _decode_parquet(pa.BufferReader(raw), name)
     # Page checksums do not cover the headers; the same rows, written again, do. Another version of
@@ -235,7 +235,7 @@ def read_sound_table(path: Path, name: str) -> pa.Table:
 
 
 @contextmanager
-def _explain_damage(path: Path) -> Iterator[None]:
+def explain_damage(path: Path, what: str = "it is no whole Parquet file") -> Iterator[None]:
     """Context manager: turn what reading a file may raise into a ValueError that says why."""
     try:
         yield
@@ -248,7 +248,7 @@ def _explain_damage(path: Path) -> Iterator[None]:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         # Also a folder of that name, or a bad sector.
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())[:120]
-        raise ValueError(f"it is no whole Parquet file ({reason})") from None
+        raise ValueError(f"{what} ({reason})") from None
 
 
 def _decode_parquet(

@@ -19,7 +19,7 @@ import socket
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from whence.core.errors import BadParameter, BadStore, CannotRead, CannotWrite, StoreInUse
+from whence.core.errors import BadParameter, BadStore, CannotWrite, StoreInUse
 from whence.core.files import (
     check_writable,
     format_public_address,
@@ -43,16 +43,24 @@ from whence.data.dataset import compute_input_id, hash_json
 from whence.data.example import Example
 from whence.render.text import escape_formula
 from whence.runs.chunks import Window
-from whence.runs.keys import compute_example_key, compute_result_key, compute_setting_digest
+from whence.runs.keys import (
+    compute_example_key,
+    compute_result_key,
+    compute_setting_digest,
+    to_json_data,
+)
 from whence.runs.plan import Plan
 from whence.runs.records import (
     COLUMNS,
     ROW_GROUP_SIZE,
     SCHEMAS,
+    SORT_COLUMNS,
     TABLES,
     UNREADABLE,
     VERSION,
+    Record,
     encode_parquet,
+    explain_damage,
     merge_rows,
     open_parquet_writer,
     read_sound_table,
@@ -66,6 +74,14 @@ from whence.runs.task import Identity, TaskResult
 FORMAT = "whence run"
 Manifest = dict[str, Any]
 # Setting fields that must be equal in a folder, since its methods are compared in one table.
+# What must be equal in a folder: of the manifest, and of its settings, since its methods are compared in one table.
+_SHARED_FACTS = (
+    ("model", "model", ("fingerprint", "name")),
+    ("data set", "data", ("name", "kind")),
+    ("choice of columns", "data", ("columns",)),
+    ("sample", "plan", ("sample",)),
+    ("seed", "plan", ("seed",)),
+)
 _SHARED_SETTINGS = {
     "explanation": ("target", "truncate", "dtype"),
     "test": ("remove", "mlm", "unit", "rankings"),
@@ -79,21 +95,23 @@ def build_manifest(plan: Plan, identity: Identity, data: Mapping[str, Any]) -> M
     fields["mlm"] = None if plan.mlm is None else format_public_name(plan.mlm)
     fields["methods"] = list(identity.explained)
     fields["metrics"] = _merge_names(*identity.tested.values())
-    manifest = {
-        "format": FORMAT,
-        "version": VERSION,
-        "plan": fields,
-        "parts": None if plan.shard is None else [list(plan.shard)],
-        "data": data,
-        "model": identity.model,
-        "code": identity.code,
-        "settings": identity.settings,
-        "explained": identity.explained,
-        "tested": identity.tested,
-        "state": "running",
-        "totals": None,
-    }
-    return cast(Manifest, _to_json_data(manifest))
+    manifest: Manifest = to_json_data(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "plan": fields,
+            "parts": None if plan.shard is None else [list(plan.shard)],
+            "data": data,
+            "model": identity.model,
+            "code": identity.code,
+            "settings": identity.settings,
+            "explained": identity.explained,
+            "tested": identity.tested,
+            "state": "running",
+            "totals": None,
+        }
+    )
+    return manifest
 
 
 def read_manifest(raw: bytes, where: str) -> Manifest:
@@ -102,38 +120,31 @@ def read_manifest(raw: bytes, where: str) -> Manifest:
     if manifest.get("format") != FORMAT:
         raise ValueError("it is not of a run")
     version = manifest.get("version", 0)
-    if version < VERSION:
-        raise BadStore(
-            f"{where!r} was written by an older whence: its format is {version}, and this one reads format {VERSION}. Give a "
-            "new folder (--out), or take the tables out with the version that wrote it: `whence store export`."
-        )
-    if version > VERSION:
-        raise BadStore(
-            f"{where!r} was written by a newer whence: its format is {version}, and this one reads format {VERSION}. "
-            "Update whence."
-        )
-    return manifest
+    if version == VERSION:
+        return manifest
+    older = version < VERSION
+    advice = (
+        "Give a new folder (--out), or take the tables out with the version that wrote it: `whence store export`."
+        if older
+        else "Update whence."
+    )
+    raise BadStore(
+        f"{where!r} was written by {'an older' if older else 'a newer'} whence: its format is {version}, and this one "
+        f"reads format {VERSION}. {advice}"
+    )
 
 
 def check_compatible(old: Manifest, new: Manifest, where: str) -> None:
     """Raise BadStore if two manifests differ in model, data, sample, seed or a shared setting."""
-    for what, of, names in (
-        ("model", "model", ("fingerprint", "name")),
-        ("data set", "data", ("name", "kind")),
-        ("choice of columns", "data", ("columns",)),
-        ("sample", "plan", ("sample",)),
-        ("seed", "plan", ("seed",)),
-    ):
-        have, want = ([side[of].get(name) for name in names] for side in (old, new))
-        if what == "model" and have[0] is not None and have[0] == want[0]:
+    for what, of, names in _SHARED_FACTS:
+        there, now = (_pick(side[of], names) for side in (old, new))
+        if what == "model" and there.get("fingerprint", "") == now.get("fingerprint"):
             continue  # the same weights under another name or path
-        if have != want:
-            raise _mismatch_error(where, what, names, have, want)
-    for kind, facts in _SHARED_SETTINGS.items():
+        _check_equal(where, what, there, now)
+    for kind, names in _SHARED_SETTINGS.items():
         there, now = (_find_setting(side, kind) for side in (old, new))
-        for name in facts if there and now else ():
-            if there.get(name) != now.get(name):
-                raise _mismatch_error(where, name, [name], [there.get(name)], [now.get(name)])
+        for name in names if there and now else ():
+            _check_equal(where, name, _pick(there, (name,)), _pick(now, (name,)))
 
 
 def _find_setting(side: Manifest, kind: str) -> Mapping[str, Any]:
@@ -142,18 +153,22 @@ def _find_setting(side: Manifest, kind: str) -> Mapping[str, Any]:
     return next((facts for facts in known if facts.get("kind") == kind), {})
 
 
-def _mismatch_error(
-    where: str, what: str, names: Sequence[str], have: Sequence[Any], want: Sequence[Any]
-) -> BadStore:
-    return BadStore(
-        f"{where!r} holds results of another {what}: {_format_values(names, have)} there, {_format_values(names, want)} now. "
-        "Give another folder, or ask for what is there."
+def _pick(facts: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: facts[name] for name in names if facts.get(name) is not None}
+
+
+def _check_equal(where: str, what: str, there: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise BadStore if two folders' facts of a kind differ."""
+    if there == now:
+        return
+    have, want = (
+        ", ".join(f"{name} {value!r}" for name, value in side.items()) or "none"
+        for side in (there, now)
     )
-
-
-def _format_values(names: Sequence[str], values: Sequence[Any]) -> str:
-    parts = zip(names, values, strict=True)
-    return ", ".join(f"{name} {value!r}" for name, value in parts if value is not None) or "none"
+    raise BadStore(
+        f"{where!r} holds results of another {what}: {have} there, {want} now. Give another folder, or ask for what is "
+        "there."
+    )
 
 
 def merge_manifests(old: Manifest, new: Manifest) -> Manifest:
@@ -170,26 +185,21 @@ def merge_manifests(old: Manifest, new: Manifest) -> Manifest:
         for own in new["tested"].values()
         for metric, digest in own.items()
     }
-
-    def is_comparable(method: str, metric: str, digest: str) -> bool:
-        # An old test counts no more if its explanation is computed again, or the metric has other parameters now.
-        facts = settings.get(digest, {})
-        own = facts.get("params")
-        same = facts.get("explanation", explained[method]) == explained[method]
-        return bool(same and own == params.get(metric, own))
-
-    tested = {
-        method: {
-            **{m: d for m, d in old["tested"].get(method, {}).items() if is_comparable(method, m, d)},
-            **new["tested"].get(method, {}),
-        }
-        for method in explained
-    }  # fmt: skip
-    parts = _merge_shards(old["parts"], new["parts"])
+    tested: dict[str, dict[str, str]] = {}
+    for method in explained:
+        tested[method] = {}
+        for metric, digest in old["tested"].get(method, {}).items():
+            # An old test counts no more if its explanation is computed again, or the metric has other parameters now.
+            facts = settings.get(digest, {})
+            own = facts.get("params")
+            same = facts.get("explanation", explained[method]) == explained[method]
+            if same and own == params.get(metric, own):
+                tested[method][metric] = digest
+        tested[method] |= new["tested"].get(method, {})
     return {
         **new,
         "plan": plan,
-        "parts": parts,
+        "parts": _merge_shards(old["parts"], new["parts"]),
         "settings": settings,
         "explained": explained,
         "tested": tested,
@@ -198,12 +208,9 @@ def merge_manifests(old: Manifest, new: Manifest) -> Manifest:
 
 def covers_plan(requested: Manifest, merged: Manifest) -> bool:
     """Return whether the run of `requested` completes all results that `merged` lists."""
-
-    def pick(manifest: Manifest) -> list[Any]:
-        planned = [manifest["plan"][key] for key in ("limit", "audit")]
-        return [manifest["parts"], manifest["explained"], manifest["tested"], *planned]
-
-    return pick(requested) == pick(merged)
+    return all(
+        requested[name] == merged[name] for name in ("parts", "explained", "tested")
+    ) and all(requested["plan"][name] == merged["plan"][name] for name in ("limit", "audit"))
 
 
 def list_current_settings(manifest: Mapping[str, Any]) -> list[str]:
@@ -225,15 +232,6 @@ def _merge_shards(
 
 def _merge_names(*lists: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(name for names in lists for name in names))
-
-
-def _to_json_data(value: Any) -> Any:
-    """Return a value as it reads back from JSON: lists for tuples, strings for other objects."""
-    if isinstance(value, Mapping):
-        return {str(name): _to_json_data(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_to_json_data(item) for item in value]
-    return value if value is None or isinstance(value, (str, bool, int, float)) else str(value)
 
 
 def encode_json(facts: Mapping[str, Any]) -> bytes:
@@ -372,10 +370,13 @@ class StoreReader:
     def open_existing(cls, folder: str | Path) -> Self:
         """Open a folder for reading; BadStore if it holds no store or lost its manifest."""
         store, where = cls(folder), str(folder)
-        check_is_store(store.folder)
+        if not is_store(store.folder):
+            raise BadStore(
+                f"{where!r} holds no run. Give the folder that `whence run --out` wrote to."
+            )
         again = "The same command as before makes it again."
         try:
-            store._manifest = read_manifest(_read_json(store.folder / "manifest.json"), where)
+            store._manifest = read_manifest(_read_bytes(store.folder / "manifest.json"), where)
         except FileNotFoundError:
             raise BadStore(f"The manifest of {where!r} is missing. {again}") from None
         except ValueError as error:
@@ -425,6 +426,22 @@ class StoreReader:
                 damage[_relative_name(path)] = str(error)
         return pa.concat_tables(parts)
 
+    def read_current(
+        self,
+        name: str,
+        columns: Iterable[str],
+        damage: dict[str, str],
+        *,
+        window: int | None = None,
+        rows: set[int] | None = None,
+    ) -> pa.Table:
+        """Return the rows of current settings, without those of earlier code or parameters, in the order of the data."""
+        own = list(dict.fromkeys([*columns, *SORT_COLUMNS[name]]))
+        table = self.read(name, own, window, damage, rows)
+        known = pa.array(sorted(list_current_settings(self.manifest)), pa.string())
+        table = table.filter(pc.is_in(table["setting"], value_set=known))
+        return table.sort_by([(column, "ascending") for column in SORT_COLUMNS[name]])
+
     def iterate_windows(self, name: str) -> Iterator[pa.Table]:
         """Yield the rows of a table window by window, in order; BadStore if a file is damaged."""
         for window in sorted({window_of(path) for path in self.files(name)}):
@@ -464,7 +481,7 @@ class StoreReader:
         facts = {}
         for path in list_files(self.folder, "audits"):
             try:
-                facts[path.stem] = decode_json(_read_json(path))["found"]
+                facts[path.stem] = decode_json(_read_bytes(path))["found"]
             except (ValueError, KeyError) as error:
                 self._set_aside(path, str(error))
         return facts
@@ -482,30 +499,14 @@ class StoreReader:
         """Leave a damaged file in place: a reader changes nothing."""
 
 
-def check_is_store(folder: Path) -> None:
-    """Raise BadStore if a folder holds no file of a run."""
-    if not is_store(folder):
-        raise BadStore(
-            f"{str(folder)!r} holds no run. Give the folder that `whence run --out` wrote to."
-        )
-
-
 def window_of(path: Path) -> int:
     """Return the number of a file's window."""
     return int(path.stem.partition("-")[0])
 
 
-def _read_json(path: Path) -> bytes:
-    try:
+def _read_bytes(path: Path) -> bytes:
+    with explain_damage(path, "it cannot be read"):
         return path.read_bytes()
-    except (FileNotFoundError, PermissionError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise CannotRead(
-            f"Cannot read {str(path)!r}: {error.strerror}. Allow it to be read."
-        ) from None
-    except OSError as error:  # a folder of that name, or a bad sector
-        raise ValueError(f"it cannot be read ({error.strerror})") from None
 
 
 def _relative_name(path: Path) -> str:
@@ -549,8 +550,8 @@ class RowPage:
 def read_page(store: StoreReader, row_filter: RowFilter, first: int, most: int) -> RowPage:
     """Return at most `most` matching rows from number `first` on, and the count of all matches."""
     damage: dict[str, str] = {}
-    columns = ["row", "method", "setting", "error", *(["text", "pair"] * bool(row_filter.search))]
-    rows = _filter_current(store, store.read("explanations", columns, damage=damage))
+    columns = ["row", "method", "error", *(["text", "pair"] * bool(row_filter.search))]
+    rows = store.read_current("explanations", columns, damage)
     if row_filter.method is not None:
         rows = rows.filter(pc.equal(rows["method"], row_filter.method))
     if row_filter.failed is not None:
@@ -565,20 +566,17 @@ def read_page(store: StoreReader, row_filter: RowFilter, first: int, most: int) 
     if row_filter.metric is None:
         rows = rows.append_column("value", pa.nulls(rows.num_rows, pa.float64()))
     else:
-        columns = ["row", "method", "setting", "metric", "value"]
-        tests = _filter_current(store, store.read("metrics", columns, damage=damage))
+        tests = store.read_current("metrics", ["metric", "value"], damage)
         own = tests.filter(pc.equal(tests["metric"], row_filter.metric))
         rows = rows.join(own.select(["row", "method", "value"]), ["row", "method"])
     order = [("row", "ascending"), ("method", "ascending")]
     if row_filter.falling is not None:  # NaN and null come last
         order = [("value", "descending" if row_filter.falling else "ascending"), *order]
     page = rows.take(pc.sort_indices(rows, order)).slice(first, most).to_pylist()
-    records = {
-        (record["row"], record["method"]): record
-        for record in _read_rows(
-            store, "explanations", PAGE_COLUMNS, {one["row"] for one in page}, damage
-        )
-    }
+    found = store.read_current(
+        "explanations", PAGE_COLUMNS, damage, rows={one["row"] for one in page}
+    )
+    records = {(record["row"], record["method"]): record for record in found.to_pylist()}
     shown = [{**records[key], "value": one["value"]} for one in page
              if (key := (one["row"], one["method"])) in records]  # fmt: skip
     unread = [
@@ -590,55 +588,41 @@ def read_page(store: StoreReader, row_filter: RowFilter, first: int, most: int) 
 
 def read_row(
     store: StoreReader, row: int, columns: Sequence[str] = PAGE_COLUMNS
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[list[Record], list[Record]]:
     """Return the explanation rows and the metric rows of one example; BadStore if a damaged file may have it."""
     damage: dict[str, str] = {}
-    tests = ("row", "method", "metric", "setting", "value", "null", "why")
-    explanations = _read_rows(store, "explanations", columns, {row}, damage)
+    explanations = store.read_current("explanations", columns, damage, rows={row}).to_pylist()
     for name, why in damage.items():
         if not explanations:
             raise _damage_error(store.folder / name, why)
-    return explanations, _read_rows(store, "metrics", tests, {row}, damage)
-
-
-def _read_rows(
-    store: StoreReader, name: str, columns: Sequence[str], rows: set[int], damage: dict[str, str]
-) -> list[dict[str, Any]]:
-    """Return the current records of some rows of the data; damaged files are noted."""
-    table = _filter_current(store, store.read(name, columns, damage=damage, rows=rows))
-    order = [("row", "ascending"), ("method", "ascending")]
-    return cast(list[dict[str, Any]], table.sort_by(order).to_pylist())
-
-
-def _filter_current(store: StoreReader, table: pa.Table) -> pa.Table:
-    """Return the rows of current settings; rows of earlier code or parameters are not shown."""
-    known = pa.array(sorted(list_current_settings(store.manifest)), pa.string())
-    return table.filter(pc.is_in(table["setting"], value_set=known))
+    tests = store.read_current("metrics", ("value", "null", "why"), damage, rows={row})
+    return explanations, tests.to_pylist()
 
 
 # Writing.
 
 
 class WindowResults:
-    """The keys of a window's results and failures, by row."""
+    """The keys of a window's results, by row, and whether they failed."""
 
     def __init__(self, tables: Iterable[pa.Table] = ()) -> None:
-        self._done: dict[int, set[str]] = {}
-        self._failed: dict[int, set[str]] = {}
+        self._failed: dict[tuple[int, str], bool] = {}
         for table in tables:
             errors = table["error"].is_valid().to_pylist()
-            keys = zip(table["row"].to_pylist(), table["key"].to_pylist(), errors, strict=True)
-            for row, key, error in keys:
-                (self._failed if error else self._done).setdefault(row, set()).add(key)
+            keys = zip(table["row"].to_pylist(), table["key"].to_pylist(), strict=True)
+            for key, error in zip(keys, errors, strict=True):
+                self._failed[key] = error and self._failed.get(key, True)
 
     def needs_result(self, row: int, key: str, retry_failed: bool = False) -> bool:
         """Return whether a result must be computed: it is missing, or it failed and is retried."""
-        if key in self._done.get(row, ()):
-            return False
-        return retry_failed or key not in self._failed.get(row, ())
+        return (row, key) not in self._failed or (retry_failed and self.has_failed(row, key))
+
+    def has_failed(self, row: int, key: str) -> bool:
+        """Return whether a failure is stored, and no result."""
+        return self._failed.get((row, key), False)
 
     def __len__(self) -> int:
-        return sum(len(keys) for rows in (self._done, self._failed) for keys in rows.values())
+        return len(self._failed)
 
 
 class CurrentData:
@@ -811,12 +795,12 @@ class Store(StoreReader):
         """Return the manifest; None if there is none, or a damaged one, which is set aside."""
         path = self.folder / "manifest.json"
         try:
-            return read_manifest(_read_json(path), str(self.folder))
+            return read_manifest(_read_bytes(path), str(self.folder))
         except FileNotFoundError:
             return None
         except ValueError as error:
             own = any(self.files(name) for name in TABLES)
-            if not own and FORMAT.encode() not in _read_json(path):
+            if not own and FORMAT.encode() not in _read_bytes(path):
                 raise BadStore(f"{str(path)!r} is not of a run. Give another folder.") from None
             self._set_aside(path, str(error))
             return None
@@ -1059,12 +1043,14 @@ class Problem(NamedTuple):
 def verify_store(folder: str | Path) -> Iterator[Problem]:
     """Yield the problems of a store, under its lock; BadStore if the folder holds none."""
     folder = Path(folder)
-    check_is_store(folder)
-    with lock_for_reading(folder):
-        yield from find_problems(folder)
+    if is_store(folder):
+        with lock_for_reading(folder):
+            yield from _find_problems(folder)
+    else:
+        StoreReader.open_existing(folder)  # raises
 
 
-def find_problems(folder: Path) -> Iterator[Problem]:
+def _find_problems(folder: Path) -> Iterator[Problem]:
     """Yield the problems of a store; the caller holds the lock."""
     store = StoreReader(folder)
     settings = None
@@ -1082,7 +1068,7 @@ def find_problems(folder: Path) -> Iterator[Problem]:
             yield Problem(where, "it was being written when a run was killed")
     for path in list_files(folder, "audits"):
         try:
-            decode_json(_read_json(path))
+            decode_json(_read_bytes(path))
         except ValueError as error:
             yield Problem(_relative_name(path), str(error))
     places: dict[tuple[str, int, str], str] = {}  # of every result, the file that has it
@@ -1143,7 +1129,7 @@ def _recompute_key(record: Mapping[str, Any], settings: Mapping[str, Any]) -> st
     return compute_result_key(setting, given)
 
 
-TableWriter = Callable[[StoreReader, str, IO[bytes]], None]
+_EXPORT_ENDINGS = (".parquet", ".csv", ".jsonl", ".csv.gz", ".jsonl.gz")
 
 
 def export_table(folder: str | Path, table: str, to: str | Path) -> Path:
@@ -1151,15 +1137,23 @@ def export_table(folder: str | Path, table: str, to: str | Path) -> Path:
     if table not in TABLES:
         raise BadParameter(f"--table must be {' or '.join(TABLES)}. Got {table!r}.")
     to = Path(to)
-    write = next((one for ending, one in _WRITERS.items() if to.name.endswith(ending)), None)
-    if write is None:
-        raise BadParameter(f"--to must end in {', '.join(_WRITERS)}. Got {to.name!r}.")
+    ending = next((ending for ending in _EXPORT_ENDINGS if to.name.endswith(ending)), None)
+    if ending is None:
+        raise BadParameter(f"--to must end in {', '.join(_EXPORT_ENDINGS)}. Got {to.name!r}.")
     store = StoreReader.open_existing(folder)
     if store.folder.resolve() in to.resolve().parents:
         raise BadParameter(f"--to must be outside of the run's own folder. Got {str(to)!r}.")
     check_writable(to)
+    write = {".parquet": _write_parquet, ".csv": _write_csv, ".jsonl": _write_jsonl}[
+        ending.removesuffix(".gz")
+    ]
     with open_atomic(to) as stream:
-        write(store, table, stream)
+        if ending.endswith(".gz"):
+            # No file name and no time in the header: equal rows give equal bytes.
+            with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as inner:
+                write(store, table, cast(IO[bytes], inner))
+        else:
+            write(store, table, stream)
     return to
 
 
@@ -1199,21 +1193,3 @@ def _replace_non_finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_replace_non_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _gzip_writer(write: TableWriter) -> TableWriter:
-    def write_gzip(store: StoreReader, table: str, stream: IO[bytes]) -> None:
-        # No file name and no time in the header: equal rows give equal bytes.
-        with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as inner:
-            write(store, table, cast(IO[bytes], inner))
-
-    return write_gzip
-
-
-_WRITERS: dict[str, TableWriter] = {
-    ".parquet": _write_parquet,
-    ".csv": _write_csv,
-    ".jsonl": _write_jsonl,
-    ".csv.gz": _gzip_writer(_write_csv),
-    ".jsonl.gz": _gzip_writer(_write_jsonl),
-}

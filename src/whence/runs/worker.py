@@ -9,21 +9,19 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
 
-from whence.core.errors import BadParameter, OutOfMemory, WhenceError, is_failure
+from whence.core.errors import OutOfMemory, WhenceError, is_failure
 from whence.core.types import OutputScale
 from whence.data.removal import BULK_REMOVALS, Removal, list_players, resolve_removal
 from whence.data.tokens import EncodedInput
 from whence.explain.examine import strip_method_name
 from whence.explain.explainer import Explainer, load
 from whence.explain.explanation import Explanation
-from whence.explain.inputs import InputFailureCallback
 from whence.explain.pipeline import describe_origin
 from whence.explain.request import MethodRequest, resolve_methods
 from whence.explain.tasks import build_pair_warning
@@ -38,6 +36,7 @@ from whence.runs.keys import (
     compute_setting_digest,
     compute_source_digest,
     compute_tokenizer_digest,
+    to_json_data,
 )
 from whence.runs.plan import Execution, Plan
 from whence.runs.records import Record, build_tables
@@ -63,12 +62,6 @@ from whence.tracing.target import TargetSpec
 
 _MAX_MESSAGE_LENGTH = 300  # characters kept of a foreign error's message
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+\b")
-_EMPTY_EXPLANATION: Record = dict.fromkeys(
-    (
-        *("target", "predicted", "probability", "tokens", "special", "starts", "ends", "segments"),
-        *("ids", "words", "scores", "axioms", "forward", "backward", "dropped"),
-    )
-)
 
 
 @dataclass(frozen=True)
@@ -109,8 +102,7 @@ def build_explanation_record(
 ) -> Record:
     """Return the record of an explanation or its failure; `token_columns`: of its input."""
     setting, texts = identity.explained[method], item.example.texts
-    failed = result if isinstance(result, ResultFailure) else None
-    return {
+    record: Record = {
         "table": "explanations",
         "key": identity.compute_key(setting, item),
         "setting": setting,
@@ -121,30 +113,22 @@ def build_explanation_record(
         "text": texts[0] if texts else None,
         "pair": texts[1] if len(texts) > 1 else None,
         "method": method,
-        **(
-            _EMPTY_EXPLANATION
-            if isinstance(result, ResultFailure)
-            else _build_explanation_columns(result, token_columns)
-        ),
-        "refused": failed is not None and failed.refused,
-        "error": failed and failed.code,
-        "why": failed and failed.why,
+        "refused": False,
     }
-
-
-def _build_explanation_columns(explanation: Explanation, token_columns: Record) -> Record:
+    if isinstance(result, ResultFailure):
+        return {**record, "refused": result.refused, "error": result.code, "why": result.why}
+    axioms = [{"axiom": name, "residual": value} for name, value in result.axioms.items()]
     return {
-        "target": str(explanation.target),
-        "predicted": explanation.prediction.label,
-        "probability": explanation.prediction.probability,
+        **record,
+        "target": str(result.target),
+        "predicted": result.prediction.label,
+        "probability": result.prediction.probability,
         **token_columns,
-        "scores": explanation.scores.astype(float).tolist(),
-        "axioms": [
-            {"axiom": name, "residual": value} for name, value in explanation.axioms.items()
-        ],
-        "forward": explanation.passes.forward,
-        "backward": explanation.passes.backward,
-        "dropped": explanation.source.dropped,
+        "scores": result.scores.astype(float).tolist(),
+        "axioms": axioms,
+        "forward": result.passes.forward,
+        "backward": result.passes.backward,
+        "dropped": result.source.dropped,
     }
 
 
@@ -160,14 +144,10 @@ def build_token_columns(item: EncodedInput, anchors: Collection[int]) -> Record:
         "starts": [None if token.special else token.start for token in tokens],
         "ends": [None if token.special else token.end for token in tokens],
         "segments": [token.segment for token in tokens],
-        "ids": to_signed_key(item),
+        # The key of random draws, as signed 64-bit numbers: of an image it is a hash.
+        "ids": [number - (1 << 64) if number >= 1 << 63 else number for number in item.key],
         "words": _number_words(item, anchors),
     }
-
-
-def to_signed_key(item: EncodedInput) -> list[int]:
-    """Return the input's key for random draws as signed 64-bit numbers."""
-    return [number - (1 << 64) if number >= 1 << 63 else number for number in item.key]
 
 
 def _number_words(item: EncodedInput, anchors: Collection[int]) -> list[int | None]:
@@ -196,8 +176,10 @@ def build_metric_record(
         "metric": metric,
     }
     if isinstance(result, ResultFailure):
-        nothing = dict.fromkeys(("value", "null", "part_names", "parts", "null_parts"))
-        return {**record, **nothing, "error": result.code, "why": result.why}
+        return {**record, "error": result.code, "why": result.why}
+    why = None if result.why is None else _strip_addresses(result.why)
+    if why is not None and result.error == OutOfMemory.code:
+        why = ResultFailure.from_error(OutOfMemory(why)).why
     parts, draws = result.parts, result.null_parts
     return {
         **record,
@@ -207,16 +189,8 @@ def build_metric_record(
         "parts": None if parts is None else list(parts),
         "null_parts": None if draws is None else [value for draw in draws for value in draw],
         "error": result.error,
-        "why": _format_reason(result),
+        "why": why,
     }
-
-
-def _format_reason(result: MetricResult) -> str | None:
-    if result.why is None:
-        return None
-    if result.error == OutOfMemory.code:
-        return ResultFailure.from_error(OutOfMemory(result.why)).why
-    return _strip_addresses(result.why)
 
 
 def build_failure_tables(identity: Identity, task: Task, code: str, why: str) -> dict[str, Any]:
@@ -256,41 +230,52 @@ def resolve_plan_for_model(plan: Plan, loaded: LoadedModel) -> ResolvedPlan:
     metrics = resolve_metrics(list(plan.metrics), plan.metric_params) if plan.metrics else []
     tests = [metric for metric in metrics if metric.kind != "agreement"]
     target = tuple(plan.target) if isinstance(plan.target, list) else plan.target
-    how = resolve_removal(_as_removal(plan.remove), loaded.fillers, BULK_REMOVALS)
+    how = resolve_removal(plan.remove, loaded.fillers, BULK_REMOVALS)
     unit = "patch" if loaded.modality == "picture" else plan.unit
-    if unit not in ("token", "word", "patch"):
-        raise BadParameter(f"unit must be 'token' or 'word'. Got {unit!r}.")
-    if isinstance(plan.rankings, bool) or plan.rankings < 1:
-        raise BadParameter(f"rankings must be a whole number, at least 1. Got {plan.rankings!r}.")
-    shared = _build_shared_setting(loaded, target, plan.truncate)
-    explained = {one.name: _build_explanation_setting(one, shared, loaded) for one in methods}
+    # Draws depend on the language model that infills.
+    infiller = loaded.infiller
+    draws = {} if infiller is None else {"mlm": compute_fingerprint(infiller.loaded.model)}
     asks = {"remove": how, "unit": unit, "rankings": plan.rankings, "seed": plan.seed}
-    if how == "draw":
-        asks |= _describe_infiller(loaded)
-    settings = {compute_setting_digest(facts): facts for facts in explained.values()}
+    asks |= draws if how == "draw" else {}
+    shared = _build_shared_setting(loaded, target, plan.truncate)
+    settings: dict[str, dict[str, Any]] = {}
+    explained: dict[str, str] = {}
     tested: dict[str, dict[str, str]] = {}
-    for name, facts in explained.items():
-        own = [
-            _build_metric_setting(measure, compute_setting_digest(facts), asks) for measure in tests
-        ]
-        settings |= {compute_setting_digest(setting): setting for setting in own}
-        tested[name] = {setting["metric"]: compute_setting_digest(setting) for setting in own}
-    return ResolvedPlan(
-        tuple(methods),
-        tuple(tests),
-        target,
-        how,
-        unit,
-        Identity(
-            model=_describe_model(loaded, shared),
-            code=compute_code_digest(),
-            settings=settings,
-            explained={name: compute_setting_digest(facts) for name, facts in explained.items()},
-            tested=tested,
-            software=describe_origin(loaded)["provenance"],
-            warnings=_collect_pairing_warnings(loaded),
-        ),
+
+    def add_setting(request: MethodRequest | MetricRequest, facts: Mapping[str, Any]) -> str:
+        """Return the digest of a setting: what a request depends on, and other facts."""
+        own = {
+            "params": to_json_data(request.params),
+            "source": compute_source_digest(request.entry),
+        }
+        digest = compute_setting_digest({**facts, **own})
+        settings[digest] = {**facts, **own}
+        return digest
+
+    for method in methods:
+        more = draws if "draw" in method.params.values() else {}
+        explained[method.name] = add_setting(method, {**shared, "method": method.name, **more})
+        test: dict[str, Any] = {"kind": "test", "example": "all", **asks}
+        test["explanation"] = explained[method.name]
+        tested[method.name] = {
+            metric.name: add_setting(metric, {**test, "metric": metric.name}) for metric in tests
+        }
+    origin = describe_origin(loaded)
+    identity = Identity(
+        model={
+            **origin["model"],
+            **{name: shared[name] for name in ("dtype", "tokenizer", "processor")},
+            "task": loaded.task,
+            "modality": loaded.modality,
+        },
+        code=compute_code_digest(),
+        settings=settings,
+        explained=explained,
+        tested=tested,
+        software=origin["provenance"],
+        warnings=_collect_pairing_warnings(loaded),
     )
+    return ResolvedPlan(tuple(methods), tuple(tests), target, how, unit, identity)
 
 
 def _build_shared_setting(loaded: LoadedModel, target: Any, truncate: bool) -> dict[str, Any]:
@@ -318,58 +303,6 @@ def _resolve_target(loaded: LoadedModel, target: Any) -> Any:
     return spec.main if spec.against is None else [spec.main, spec.against]
 
 
-def _build_explanation_setting(
-    method: MethodRequest, shared: Mapping[str, Any], loaded: LoadedModel
-) -> dict[str, Any]:
-    draws = _describe_infiller(loaded) if "draw" in method.params.values() else {}
-    return {
-        **shared,
-        "method": method.name,
-        "params": _to_plain_params(method.params),
-        "source": compute_source_digest(method.entry),
-        **draws,
-    }
-
-
-def _build_metric_setting(
-    measure: MetricRequest, explanation: str, asks: Mapping[str, Any]
-) -> dict[str, Any]:
-    part: ExampleScope = "all"
-    return {
-        "kind": "test",
-        "example": part,
-        "explanation": explanation,
-        "metric": measure.name,
-        "params": _to_plain_params(measure.params),
-        "source": compute_source_digest(measure.entry),
-        **asks,
-    }
-
-
-def _describe_infiller(loaded: LoadedModel) -> dict[str, Any]:
-    """Return the fingerprint of the infilling language model; empty without one."""
-    filling = loaded.infiller
-    return {} if filling is None else {"mlm": compute_fingerprint(filling.loaded.model)}
-
-
-def _to_plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters as they read back from JSON: lists for tuples."""
-    return {name: _tuples_to_lists(value) for name, value in params.items()}
-
-
-def _tuples_to_lists(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(name): _tuples_to_lists(item) for name, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_tuples_to_lists(item) for item in value]
-    return value
-
-
-def _as_removal(how: str | None) -> Any:
-    """Return the removal of a plan, typed as Any; `resolve_removal` checks it."""
-    return how
-
-
 def _collect_pairing_warnings(loaded: LoadedModel) -> dict[str, str]:
     """Return the model's warnings on single texts and on pairs, by code."""
     if not loaded.is_classifier:
@@ -377,21 +310,12 @@ def _collect_pairing_warnings(loaded: LoadedModel) -> dict[str, str]:
     return dict(one for pair in (False, True) if (one := build_pair_warning(loaded, pair=pair)))
 
 
-def _describe_model(loaded: LoadedModel, shared: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        **describe_origin(loaded)["model"],
-        **{name: shared[name] for name in ("dtype", "tokenizer", "processor")},
-        "task": loaded.task,
-        "modality": loaded.modality,
-    }
-
-
 class MetricTimer:
-    """The cost of metrics: seconds from the first to the last trial of a batch, and model passes."""
+    """The cost of metrics: seconds from the first to the last trial of a batch, and backward passes."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.forward = self.backward = 0
+        self.backward = 0
         self._since: float | None = None
         self._waiting = 0
 
@@ -414,10 +338,6 @@ class MetricTimer:
             self.seconds += time.perf_counter() - self._since
         self._since, self._waiting = None, 0
 
-    def costs(self) -> dict[str, float]:
-        """Return the seconds and passes of the metrics."""
-        return {"seconds": self.seconds, "forward": self.forward, "backward": self.backward}
-
 
 @dataclass
 class BatchResults:
@@ -431,121 +351,10 @@ class BatchResults:
         self.explained |= other.explained
         self.tested |= other.tested
 
-
-@dataclass(frozen=True)
-class BatchWork:
-    """The explanation and measurement of batches by a plan; errors of the model propagate."""
-
-    explainer: Explainer
-    plan: Plan
-    resolved: ResolvedPlan
-    batch_size: int | None  # inputs in one batch at most
-    clock: MetricTimer = field(default_factory=MetricTimer)
-
-    def __call__(
-        self,
-        items: Sequence[Item],
-        methods: Sequence[MethodRequest],
-        measures: Sequence[MetricRequest],
-    ) -> BatchResults:
-        """Return the explanations and metric values of some examples."""
-        results = BatchResults()
-        examples = [item.example for item in items]
-        refuse = partial(_add_refusal, results, items, methods)
-        loaded, target = self.explainer.loaded, self.resolved.target
-        for chunk in split_examples(examples, loaded, target, refuse, alone=True):
-            some = [items[number] for number in chunk.numbers]
-            step = self._explain_and_measure if measures else self._explain
-            step(results, some, chunk, methods, measures)
-        return results
-
-    def _explain(
-        self,
-        results: BatchResults,
-        some: Sequence[Item],
-        chunk: ExampleChunk,
-        methods: Sequence[MethodRequest],
-        measures: Sequence[MetricRequest],
-    ) -> None:
-        options = self._build_options(results, some, chunk, methods)
-        texts = [item.example.given for item in some]
-        for place, explanations in self.explainer.explain_each(texts, **options):
-            _add_explanations(results, some[place], explanations)
-
-    def _explain_and_measure(
-        self,
-        results: BatchResults,
-        some: Sequence[Item],
-        chunk: ExampleChunk,
-        methods: Sequence[MethodRequest],
-        measures: Sequence[MetricRequest],
-    ) -> None:
-        plan = self.plan
-        unit: Any = plan.unit
-        trials = self.explainer.trials(
-            [item.example.given for item in some],
-            remove=self.resolved.remove,
-            unit=unit,
-            marks=build_mark_function([item.example for item in some]),
-            known=chunk.known,
-            seed=plan.seed,
-            parts=[self.clock.begin, *build_trial_steps(measures, plan.rankings)],
-            **self._build_options(results, some, chunk, methods),
-        )
-        for place, trial, explanations in trials:
-            row = some[place].row
-            _add_explanations(results, some[place], explanations)
-            for measure, outcomes in zip(measures, trial.results[1:], strict=True):
-                for name, outcome in zip(trial.names, outcomes, strict=True):
-                    results.tested[row, name, measure.name] = outcome
-            self.clock.end(trial)
-
-    def _build_options(
-        self,
-        results: BatchResults,
-        some: Sequence[Item],
-        chunk: ExampleChunk,
-        methods: Sequence[MethodRequest],
-    ) -> dict[str, Any]:
-        return {
-            "method": [method.name for method in methods],
-            "params": {method.name: method.params for method in methods},
-            "target": chunk.target,
-            "truncate": self.plan.truncate,
-            "failed": _build_failure_callback(results, some, methods),
-            "batch_size": self.batch_size,
-        }
-
-
-def _add_explanations(
-    results: BatchResults, item: Item, explanations: dict[str, Explanation]
-) -> None:
-    results.explained |= {(item.row, name): one for name, one in explanations.items()}
-
-
-def _add_refusal(
-    results: BatchResults,
-    items: Sequence[Item],
-    methods: Sequence[MethodRequest],
-    place: int,
-    error: WhenceError,
-) -> None:
-    failure = ResultFailure.from_error(error, refused=True)
-    results.explained |= {(items[place].row, method.name): failure for method in methods}
-
-
-def _build_failure_callback(
-    results: BatchResults, items: Sequence[Item], methods: Sequence[MethodRequest]
-) -> InputFailureCallback:
-    """Return the callback that records a failed input; without a method name, for all methods."""
-
-    def add_failure(place: int, name: str | None, error: WhenceError) -> None:
-        if name is None:
-            _add_refusal(results, items, methods, place, error)
-        else:
-            results.explained[items[place].row, name] = ResultFailure.from_error(error)
-
-    return add_failure
+    def refuse(self, item: Item, methods: Iterable[MethodRequest], error: WhenceError) -> None:
+        """Add the failure of an input that is rejected before any method is tried."""
+        failure = ResultFailure.from_error(error, refused=True)
+        self.explained |= {(item.row, method.name): failure for method in methods}
 
 
 class Worker:
@@ -563,10 +372,9 @@ class Worker:
             mlm=plan.mlm,
             checkpoint=execution.checkpoint,
         )
-        self._plan = plan
+        self._plan, self._batch_size = plan, execution.batch_size
         self._resolved = resolve_plan_for_model(plan, self.explainer.loaded)
-        self._requests = {method.name: method for method in self._resolved.methods}
-        self._batch_size = execution.batch_size
+        self._clock = MetricTimer()  # of the task at hand
         # By method: the failure if this kind of model does not support it, else None. Probed once.
         self._cannot: dict[str, ResultFailure | None] = {}
 
@@ -582,94 +390,158 @@ class Worker:
         batch up to rounding.
         """
         started = time.perf_counter()
-        work = BatchWork(self.explainer, self._plan, self._resolved, self._batch_size)
-        methods = [self._requests[name] for name in task.methods]
-        self._probe_methods(task.items, methods)
+        self._clock = MetricTimer()
+        requests = {method.name: method for method in self._resolved.methods}
         results, usable = BatchResults(), []
-        for method in methods:
-            if (cannot := self._cannot.get(method.name)) is None:
-                usable.append(method)
+        for name in task.methods:
+            if (cannot := self._find_lack_of_support(task.items, requests[name])) is None:
+                usable.append(requests[name])
             else:
-                results.explained |= {(item.row, method.name): cannot for item in task.items}
+                results.explained |= {(item.row, name): cannot for item in task.items}
+        forward = 0
         if usable:
             with count_forwards(self.explainer.model) as runs:
-                self._run_with_fallback(work, results, task.items, usable)
-            work.clock.forward = max(0, runs.forward - _count_explanation_passes(results))
+                self._run_with_fallback(results, task.items, usable)
+            forward = max(0, runs.forward - _count_explanation_passes(results))
         trim_heap()  # a run lasts for days, and chunks of other shapes fragment the heap
+        costs = {name: _sum_costs(results, name) for name in task.methods}
+        if self._resolved.measures:
+            clock = self._clock
+            costs[""] = {
+                "seconds": clock.seconds,
+                "forward": forward,
+                "backward": clock.backward,
+            }
         return TaskResult(
             task.window,
             task.chunk,
             build_tables(self._build_records(results, task)),
             time.perf_counter() - started,
-            {
-                **{name: _sum_costs(results, name) for name in task.methods},
-                **({"": work.clock.costs()} if self._resolved.measures else {}),
-            },
+            costs,
             f"{platform.node()} {os.getpid()}",
             _measure_peak_memory(self.explainer),
         )
 
-    def _probe_methods(self, items: Sequence[Item], methods: Sequence[MethodRequest]) -> None:
-        """Try each new method on one example: a method the model does not support fails for all."""
+    def _find_lack_of_support(
+        self, items: Sequence[Item], request: MethodRequest
+    ) -> ResultFailure | None:
+        """Try a new method on one example: a method the model does not support fails for all."""
         target, truncate = self._resolved.target, self._plan.truncate
         if is_gold(target, self.explainer.loaded):
             target = None  # support does not depend on the class
-        for request in methods:
-            if request.name in self._cannot:
+        for item in items if request.name not in self._cannot else ():
+            try:
+                error, _ = try_method(self.explainer, item.example.given, request, target, truncate)
+            except UnreadableExample:
                 continue
-            for item in items:
-                try:
-                    error, _ = try_method(
-                        self.explainer, item.example.given, request, target, truncate
-                    )
-                except UnreadableExample:
-                    continue
-                except BaseException as failed:  # foreign model code may raise anything
-                    _raise_if_fatal(failed)
-                    continue
-                self._cannot[request.name] = (
-                    None if error is None else ResultFailure.from_error(error)
-                )
-                break
+            except BaseException as failed:  # foreign model code may raise anything
+                _raise_if_fatal(failed)
+                continue
+            self._cannot[request.name] = None if error is None else ResultFailure.from_error(error)
+            break
+        return self._cannot.get(request.name)
 
     def _run_with_fallback(
-        self,
-        work: BatchWork,
-        results: BatchResults,
-        items: Sequence[Item],
-        methods: Sequence[MethodRequest],
+        self, results: BatchResults, items: Sequence[Item], methods: Sequence[MethodRequest]
     ) -> None:
         """Do examples as a batch; after an error one at a time, then one method at a time."""
         try:
-            results.add(work(items, methods, self._resolved.measures))
+            results.add(self._run_batch(items, methods, self._resolved.measures))
         except BaseException as error:  # any error of the model is the example's result
-            work.clock.stop()
+            self._clock.stop()
             _raise_if_fatal(error)
             if len(items) > 1:
                 for item in items:
-                    self._run_with_fallback(work, results, [item], methods)
+                    self._run_with_fallback(results, [item], methods)
             elif len(methods) > 1:
                 for method in methods:
-                    self._run_with_fallback(work, results, items, [method])
+                    self._run_with_fallback(results, items, [method])
             else:
-                self._run_single(work, results, items[0], methods[0])
+                self._run_single(results, items[0], methods[0])
 
-    def _run_single(
-        self, work: BatchWork, results: BatchResults, item: Item, method: MethodRequest
-    ) -> None:
+    def _run_single(self, results: BatchResults, item: Item, method: MethodRequest) -> None:
         """Do a failing example and method metric by metric, so that only failing parts are lost."""
         for measure in (None, *self._resolved.measures):
             try:
-                results.add(work([item], [method], [] if measure is None else [measure]))
+                results.add(self._run_batch([item], [method], [] if measure is None else [measure]))
             except BaseException as error:  # as above
-                work.clock.stop()
+                self._clock.stop()
                 _raise_if_fatal(error)
+                failure = ResultFailure.from_error(error)
                 if measure is None:
-                    results.explained[item.row, method.name] = ResultFailure.from_error(error)
+                    results.explained[item.row, method.name] = failure
                     return
-                results.tested[item.row, method.name, measure.name] = ResultFailure.from_error(
-                    error
-                )
+                results.tested[item.row, method.name, measure.name] = failure
+
+    def _run_batch(
+        self,
+        items: Sequence[Item],
+        methods: Sequence[MethodRequest],
+        measures: Sequence[MetricRequest],
+    ) -> BatchResults:
+        """Explain and measure some examples; errors of the model propagate."""
+        results = BatchResults()
+        chunks = split_examples(
+            [item.example for item in items],
+            self.explainer.loaded,
+            self._resolved.target,
+            lambda place, error: results.refuse(items[place], methods, error),
+            alone=True,
+        )
+        for chunk in chunks:
+            some = [items[number] for number in chunk.numbers]
+            self._run_chunk(results, some, chunk, methods, measures)
+        return results
+
+    def _run_chunk(
+        self,
+        results: BatchResults,
+        items: Sequence[Item],
+        chunk: ExampleChunk,
+        methods: Sequence[MethodRequest],
+        measures: Sequence[MetricRequest],
+    ) -> None:
+        """Explain and measure the examples of a chunk; failures of single inputs are results."""
+
+        def add_failure(place: int, name: str | None, error: WhenceError) -> None:
+            if name is None:
+                results.refuse(items[place], methods, error)
+            else:
+                results.explained[items[place].row, name] = ResultFailure.from_error(error)
+
+        def add_explanations(place: int, explanations: Mapping[str, Explanation]) -> None:
+            row = items[place].row
+            results.explained |= {(row, name): one for name, one in explanations.items()}
+
+        texts, plan = [item.example.given for item in items], self._plan
+        options: dict[str, Any] = {
+            "method": [method.name for method in methods],
+            "params": {method.name: method.params for method in methods},
+            "target": chunk.target,
+            "truncate": plan.truncate,
+            "failed": add_failure,
+            "batch_size": self._batch_size,
+        }
+        if not measures:
+            for place, explanations in self.explainer.explain_each(texts, **options):
+                add_explanations(place, explanations)
+            return
+        trials = self.explainer.trials(
+            texts,
+            remove=self._resolved.remove,
+            unit=plan.unit,
+            marks=build_mark_function([item.example for item in items]),
+            known=chunk.known,
+            seed=plan.seed,
+            parts=[self._clock.begin, *build_trial_steps(measures, plan.rankings)],
+            **options,
+        )
+        for place, trial, explanations in trials:
+            add_explanations(place, explanations)
+            for measure, outcomes in zip(measures, trial.results[1:], strict=True):
+                for name, outcome in zip(trial.names, outcomes, strict=True):
+                    results.tested[items[place].row, name, measure.name] = outcome
+            self._clock.end(trial)
 
     def _build_records(self, results: BatchResults, task: Task) -> list[Record]:
         """Return one record per explanation, and one per metric of it."""
@@ -684,10 +556,9 @@ class Worker:
                 if isinstance(own, Explanation) and own.item is not None and own.item is not last:
                     last, columns = own.item, build_token_columns(own.item, anchors)
                 records.append(build_explanation_record(identity, item, name, own, columns))
+                missing = own if isinstance(own, ResultFailure) else _NOTHING_TO_EXPLAIN
                 for metric in identity.tested[name]:
-                    test = results.tested.get((item.row, name, metric))
-                    if test is None:
-                        test = own if isinstance(own, ResultFailure) else _NOTHING_TO_EXPLAIN
+                    test = results.tested.get((item.row, name, metric), missing)
                     records.append(build_metric_record(identity, item, name, metric, test))
         return records
 
@@ -697,7 +568,7 @@ _NOTHING_TO_EXPLAIN = ResultFailure(
 )
 
 
-def _sum_costs(results: BatchResults, method: str) -> Mapping[str, float]:
+def _sum_costs(results: BatchResults, method: str) -> dict[str, float]:
     """Return the examples, seconds and passes of a method in a task."""
     explanations = [
         explanation
