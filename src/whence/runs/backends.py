@@ -20,43 +20,25 @@ import sys
 import traceback
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from threading import Thread
 from types import ModuleType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from whence.core.errors import BadPlan, WhenceError, WorkersFailed, is_failure
 from whence.runs.plan import Execution, Plan
 from whence.runs.task import Identity, Task, TaskResult
 
-
-class Backend(Protocol):
-    """The interface of a backend: a context manager whose workers do tasks."""
-
-    def __enter__(self) -> "Backend": ...
-
-    def __exit__(self, *error: object) -> None: ...
-
-    @property
-    def identity(self) -> Identity:
-        """The identity of the workers' model and code; starts a worker if none is loaded."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """The number of workers."""
-        ...
-
-    def map(self, tasks: Iterable[Task]) -> Iterator[TaskResult]:
-        """Yield the results of tasks in any order; tasks are taken as workers need them."""
-        ...
+if TYPE_CHECKING:
+    from whence.runs.worker import Worker
 
 
-def create_backend(plan: Plan, execution: Execution) -> Backend:
+def create_backend(plan: Plan, execution: Execution) -> "Backend":
     """Return the backend of an execution; workers start and load the model only when needed."""
     if execution.backend == "in-process":
         return InProcessBackend(plan, execution)
@@ -77,23 +59,10 @@ def create_backend(plan: Plan, execution: Execution) -> Backend:
     )
 
 
-class LoadedWorker(Protocol):
-    """The interface of a worker with a loaded model."""
-
-    @property
-    def identity(self) -> Identity:
-        """The identity of the model and code."""
-        ...
-
-    def do(self, task: Task) -> TaskResult:
-        """Return the result of a task."""
-        ...
+WorkerFactory = Callable[[Plan, Execution], "Worker"]
 
 
-WorkerFactory = Callable[[Plan, Execution], LoadedWorker]
-
-
-def load_worker(plan: Plan, execution: Execution) -> LoadedWorker:
+def load_worker(plan: Plan, execution: Execution) -> "Worker":
     """Return a worker with the plan's model. The import is local: the pool's process needs no torch."""
     from whence.runs.worker import Worker
 
@@ -108,28 +77,26 @@ class InProcessBackend:
     def __init__(
         self, plan: Plan, execution: Execution, factory: WorkerFactory = load_worker
     ) -> None:
-        self._load_args, self._factory = (plan, execution), factory
-        self._worker: LoadedWorker | None = None
+        self._load = partial(factory, plan, execution)
 
     def __enter__(self) -> "InProcessBackend":
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._worker = None  # releases the model too
+        self.__dict__.pop("_worker", None)  # releases the model too
 
     @property
     def identity(self) -> Identity:
         """The identity of the model and code."""
-        return self._load().identity
+        return self._worker.identity
 
     def map(self, tasks: Iterable[Task]) -> Iterator[TaskResult]:
         """Yield the results of tasks, in order."""
-        yield from map(self._load().do, tasks)
+        yield from map(self._worker.do, tasks)
 
-    def _load(self) -> LoadedWorker:
-        if self._worker is None:
-            self._worker = self._factory(*self._load_args)
-        return self._worker
+    @cached_property
+    def _worker(self) -> "Worker":
+        return self._load()
 
 
 # In the process of a worker. Errors are answers: an exception would lose its kind on the way.
@@ -139,18 +106,16 @@ class WorkerProgram:
     """A worker as its own process runs it: loads the model once, and answers with results or errors."""
 
     def __init__(self, factory: WorkerFactory, plan: Plan, execution: Execution) -> None:
-        self._load_args, self._factory = (plan, execution), factory
-        self._worker: LoadedWorker | None = None
+        self._load = partial(factory, plan, execution)
+        self._worker: Worker | None = None
 
     def begin(self) -> Identity | WhenceError:
         """Load the model; return its identity, or the error."""
         try:
-            self._worker = self._factory(*self._load_args)
+            self._worker = self._load()
             return self._worker.identity
         except BaseException as error:  # any error is sent to the pool
-            if not is_failure(error):
-                raise
-            return to_whence_error(error)
+            return _to_answer(error)
 
     def do(self, task: Task) -> TaskResult | WhenceError:
         """Return the result of a task or its error; exit if the GPU is lost, so that the pool restarts."""
@@ -158,14 +123,20 @@ class WorkerProgram:
         try:
             return self._worker.do(task)
         except BaseException as error:  # any error is sent to the pool
-            if not is_failure(error):
-                raise
+            answer = _to_answer(error)
             from whence.tracing.out_of_memory import is_device_lost
 
             if is_device_lost(error):
                 traceback.print_exception(error)
                 os._exit(WorkersFailed.exit_status)
-            return to_whence_error(error)
+            return answer
+
+
+def _to_answer(error: BaseException) -> WhenceError:
+    """Return the answer of a worker that failed; an interrupt ends it."""
+    if not is_failure(error):
+        raise error
+    return to_whence_error(error)
 
 
 def to_whence_error(error: BaseException) -> WhenceError:
@@ -218,15 +189,12 @@ class WorkerHandle(Protocol):
 
     def submit(self, task: Task) -> "Future[TaskResult | WhenceError]":
         """Queue a task."""
-        ...
 
     def describe_death(self, error: BaseException) -> str | None:
         """Return why the worker died, from the exception of a future; None if it did not."""
-        ...
 
     def kill(self) -> None:
         """Kill the worker at once."""
-        ...
 
 
 MAX_TASK_DEATHS = 2  # worker deaths until a task is split, or an example counts as failed
@@ -237,50 +205,43 @@ class PoolJob:
     """A task in the pool, with the number of workers that died of it."""
 
     task: Task
-    whole: "SplitTask | None" = None  # the split task it is a part of
+    whole: "PoolJob | None" = None  # the split job it is a part of
     deaths: int = 0
+    parts: dict[int, TaskResult] = field(default_factory=dict)  # of a split job, by row
 
     def split(self) -> "list[PoolJob]":
         """Return one job per example; their results are merged again."""
-        whole = SplitTask(self.task)
-        return [PoolJob(replace(self.task, items=(item,)), whole) for item in self.task.items]
+        return [PoolJob(replace(self.task, items=(item,)), self) for item in self.task.items]
 
     def finish(self, result: TaskResult) -> list[TaskResult]:
         """Return the result; of a split task, one merged result after its last part."""
         if self.whole is None:
             return [result]
-        self.whole.parts[self.task.items[0].row] = result
-        done = len(self.whole.parts) == len(self.whole.task.items)
-        return [self.whole.merge_results()] if done else []
+        task, parts = self.whole.task, self.whole.parts
+        parts[self.task.items[0].row] = result
+        if len(parts) < len(task.items):
+            return []
+        return [_merge_results([parts[item.row] for item in task.items])]
 
 
-@dataclass(eq=False)
-class SplitTask:
-    """A task split into single examples, with their results so far."""
+def _merge_results(parts: Sequence[TaskResult]) -> TaskResult:
+    """Return the results of all examples of a task as one."""
+    from whence.runs.records import join_tables
 
-    task: Task
-    parts: dict[int, TaskResult] = field(default_factory=dict)  # by row
-
-    def merge_results(self) -> TaskResult:
-        """Return the merged result of all parts, in the order of the examples."""
-        from whence.runs.records import join_tables
-
-        parts = [self.parts[item.row] for item in self.task.items]
-        costs: dict[str, Counter[str]] = {}
-        memory: dict[str, int] = {}
-        for part in parts:
-            for name, own in part.costs.items():
-                costs.setdefault(name, Counter()).update(own)
-            memory |= {name: max(peak, memory.get(name, 0)) for name, peak in part.memory.items()}
-        return TaskResult(
-            self.task.window,
-            self.task.chunk,
-            join_tables([part.tables for part in parts]),
-            sum(part.seconds for part in parts),
-            {name: dict(own) for name, own in costs.items()},
-            ", ".join(sorted({part.worker for part in parts if part.worker})),
-            memory,
-        )
+    costs: dict[str, Counter[str]] = {}
+    memory: dict[str, int] = {}
+    for part in parts:
+        for name, own in part.costs.items():
+            costs.setdefault(name, Counter()).update(own)
+        memory |= {name: max(peak, memory.get(name, 0)) for name, peak in part.memory.items()}
+    return replace(
+        parts[0],
+        tables=join_tables([part.tables for part in parts]),
+        seconds=sum(part.seconds for part in parts),
+        costs={name: dict(own) for name, own in costs.items()},
+        worker=", ".join(sorted({part.worker for part in parts if part.worker})),
+        memory=memory,
+    )
 
 
 QUEUE_DEPTH = 2  # tasks of a worker: one at hand, one queued
@@ -437,20 +398,13 @@ class WorkerPool:
         elif len(first.task.items) > 1:
             self._waiting.extend(first.split())
         else:
-            return first.finish(self._build_failed_result(first.task))
-        return []
+            from whence.runs.worker import build_failure_tables
 
-    def _build_failed_result(self, task: Task) -> TaskResult:
-        from whence.runs.worker import build_failure_tables
-
-        tables = build_failure_tables(
-            self.identity,
-            task,
-            "worker-died",
             # Without the exit reason, which names processes and machines: records must be reproducible.
-            f"{MAX_TASK_DEATHS} workers died while they were at this example alone. Often it is memory that ran out.",
-        )
-        return TaskResult(task.window, task.chunk, tables, 0.0)
+            died = f"{MAX_TASK_DEATHS} workers died while they were at this example alone. Often it is memory that ran out."
+            tables = build_failure_tables(self.identity, first.task, "worker-died", died)
+            return first.finish(TaskResult(first.task.window, first.task.chunk, tables, 0.0))
+        return []
 
     def _handle_failed_start(self, worker: _PoolWorker, error: WhenceError) -> None:
         """Allow another start; after 3 failures go on with the workers there are, or raise."""
@@ -497,6 +451,9 @@ def describe_differences(identity: Identity, other: Identity) -> str:
         ]
         differences.append(f"of {name}, {', '.join(values)}")
     return "; ".join(differences)
+
+
+Backend = InProcessBackend | WorkerPool
 
 
 class ProcessPool(WorkerPool):
