@@ -17,7 +17,7 @@ from whence.runs.chunks import (
     split_into_chunks,
 )
 from whence.runs.records import build_tables
-from whence.runs.run import _RemainingWork
+from whence.runs.run import RunSession
 from whence.runs.store import WindowResults
 from whence.runs.task import Item
 
@@ -39,8 +39,8 @@ def stored_results(*records):
 
 def find_missing(found, items, retry=False):
     """Say what is missing of a window of one chunk."""
-    work = _RemainingWork(stores.plan(), None, None, WHO, retry, None)
-    return work._find_missing(stores.Window(3, (tuple(items),)), found)
+    session = RunSession(stores.plan(), None, None, retry, None)
+    return session.find_missing(stores.Window(3, (tuple(items),)), found, WHO)
 
 
 def records_of(one, *methods, error=None):

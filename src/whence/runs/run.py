@@ -8,8 +8,9 @@ experiment by experiment.
 
 import os
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,8 @@ from whence.data.example import Example
 from whence.data.readers import is_data_frame
 from whence.explain.explainer import load
 from whence.explain.inputs import InputWarning
-from whence.runs.backends import Backend
-from whence.runs.backends import create_backend as chosen_backend
+from whence.runs.backends import Backend, create_backend
 from whence.runs.chunks import Window, is_in_other_shard, iterate_selected_rows, iterate_windows
-from whence.runs.chunks import iterate_selected_rows as rows_of
 from whence.runs.keys import compute_audit_code_digest, compute_source_digest
 from whence.runs.observers import (
     RunEstimate,
@@ -40,7 +39,6 @@ from whence.runs.observers import (
     estimate_cost,
 )
 from whence.runs.plan import (
-    EXECUTION_FIELDS,
     OUT_KEY,
     Execution,
     Plan,
@@ -51,7 +49,7 @@ from whence.runs.plan import (
 from whence.runs.plan_expansion import resolve_plan, unreadable_row_error
 from whence.runs.results import Run
 from whence.runs.store import Store, StoreReader, WindowResults
-from whence.runs.task import Identity, Item, Task, TaskResult
+from whence.runs.task import Identity, Item, Task
 from whence.studies.audit.audit import (
     Audit,
     AuditCheckpoint,
@@ -73,7 +71,7 @@ def run_audit(
     plan: Plan,
     execution: Execution,
     data: Dataset,
-    store: "Store",
+    store: Store,
     watch: RunObserver,
     retry_failed: bool = False,
 ) -> None:
@@ -81,15 +79,16 @@ def run_audit(
 
     A failed experiment is stored with its reason. The model is loaded only if an experiment is missing.
     """
-    examples = [row.example for row in rows_of(data, plan) if not isinstance(row, SkippedRow)]
+    rows = iterate_selected_rows(data, plan)
+    examples = [row.example for row in rows if not isinstance(row, SkippedRow)]
     experiments = select_experiments(list(plan.audit), plan.audit_params, can_train=False)
     keys = _compute_experiment_keys(plan, experiments, examples, store.manifest["model"])
     stored = {
-        name: record
+        name: record["experiment"]
         for name, record in store.audits().items()
         if record["key"] == keys.get(name) and not (retry_failed and record["error"])
     }
-    missing = [experiment.name for experiment in experiments if experiment.name not in stored]
+    missing = [name for name in keys if name not in stored]
     if not missing:
         return
     explainer = load(
@@ -99,14 +98,12 @@ def run_audit(
         revision=plan.revision,
         checkpoint=execution.checkpoint,
     )
-    parts = _StoredExperiments(store, watch, keys, stored)
-    columns: Mapping[str, str] = data.facts().get("columns") or {}
-    dataset = Dataset.from_examples(examples, data.name, **columns)
+    parts = _StoredExperiments(stored, store, watch, keys)
     try:
         audit(
             explainer,
-            dataset,
-            experiments=[experiment.name for experiment in experiments],
+            Dataset.from_examples(examples, data.name, **(data.facts().get("columns") or {})),
+            experiments=list(keys),
             params={experiment.name: dict(experiment.params) for experiment in experiments},
             site=ATTENTION_LOCATION,
             special=SPECIAL_TOKENS,
@@ -120,26 +117,23 @@ def run_audit(
             parts.add_failure(name, error)
 
 
-def load_audit(store: "StoreReader") -> Audit | None:
+def load_audit(store: StoreReader) -> Audit | None:
     """Return the audit from the experiments stored in a folder; None without any."""
     manifest = store.manifest
     audits = {
         name: one for name, one in store.audits().items() if name in manifest["plan"]["audit"]
     }
-    results = {name: one for name, one in audits.items() if one["experiment"] is not None}
+    results = [one for one in audits.values() if one["experiment"] is not None]
     if not results:
         return None
     # The limit may have been raised between experiments: only those on the most data are combined.
-    last = max((one["about"] for one in results.values()), key=lambda about: about["data"]["given"])
-    same = [one["experiment"] for one in results.values() if one["about"] == last]
+    last = max((one["about"] for one in results), key=lambda about: about["data"]["given"])
+    model = manifest["model"]
     return Audit(
         compose_audit(
-            same,
+            [one["experiment"] for one in results if one["about"] == last],
             last,
-            origin={
-                "model": manifest["model"],
-                "provenance": {"dtype": manifest["model"]["dtype"]},
-            },
+            origin={"model": model, "provenance": {"dtype": model["dtype"]}},
             why_not={name: one["why"] for name, one in audits.items() if one["experiment"] is None},
             calls=None,
             seconds=None,
@@ -152,12 +146,12 @@ class _StoredExperiments(AuditCheckpoint):
 
     def __init__(
         self,
-        store: "Store",
+        known: Mapping[str, Mapping[str, Any] | None],
+        store: Store,
         watch: RunObserver,
         keys: Mapping[str, str],
-        stored: Mapping[str, Mapping[str, Any]],
     ) -> None:
-        super().__init__({name: record["experiment"] for name, record in stored.items()})
+        super().__init__(known)
         self._store, self._watch, self._keys = store, watch, keys
 
     def begin(self, name: str) -> None:
@@ -169,16 +163,14 @@ class _StoredExperiments(AuditCheckpoint):
         name = result["name"]
         took = {what: result[what] for what in ("seconds", "calls")}
         bare = {what: value for what, value in result.items() if what not in took}
-        self._write(name, {"about": dict(about), "experiment": bare, "error": None, "why": None})
+        self._write(name, about=dict(about), experiment=bare, error=None, why=None)
         self._store.log_event("audit", {"experiment": name, **took})
 
     def add_failure(self, name: str, error: WhenceError) -> None:
         """Store the failure of an experiment."""
-        self._write(
-            name, {"about": None, "experiment": None, "error": error.code, "why": str(error)}
-        )
+        self._write(name, about=None, experiment=None, error=error.code, why=str(error))
 
-    def _write(self, name: str, record: Mapping[str, Any]) -> None:
+    def _write(self, name: str, **record: Any) -> None:
         self._store.add_audit(name, {"key": self._keys[name], **record})
 
 
@@ -233,7 +225,7 @@ def run(
     if isinstance(plan, str | Path):
         where, options = str(plan), read_plan(plan)
     elif isinstance(plan, Plan):
-        options = {option.name: getattr(plan, option.name) for option in fields(plan)}
+        options = dict(vars(plan))
     elif plan is not None:
         raise BadPlan(
             f"A plan is a whence.Plan or the path of a .toml file. Got {type(plan).__name__}."
@@ -250,22 +242,19 @@ def run(
             "data again. Save it as a .parquet or .csv file, and give the path of that: data=..., with text=... and "
             "label=... as here. whence.evaluate takes a table as it is."
         )
-    if manner is not None:
-        options = {**options, **{name: getattr(manner, name) for name in EXECUTION_FIELDS}}
-    folder = options.pop(OUT_KEY, None) if out is None else out
-    options.pop(OUT_KEY, None)
+    named = options.pop(OUT_KEY, None)
+    folder = named if out is None else out
     if folder is None:
         raise BadPlan(
             "There is no folder for the results. Name it: out=..., or out = ... in the plan."
         )
+    options |= {} if manner is None else vars(manner)
     final_plan, execution = build_plan(merge_options(options, given), where)
     return execute_plan(final_plan, folder, execution, retry_failed=retry_failed, watch=watch)
 
 
-_MAX_LABEL_ROWS, _MAX_REMOTE_LABEL_ROWS = (
-    50_000,
-    1_000,
-)  # rows whose labels are read, of local and of Hub data
+# Rows whose labels are read, of local and of Hub data.
+_MAX_LABEL_ROWS, _MAX_REMOTE_LABEL_ROWS = 50_000, 1_000
 
 
 def execute_plan(
@@ -282,8 +271,8 @@ def execute_plan(
     check_folder(out)
     with Store.open_locked(out) as store:
         try:
-            with chosen_backend(plan, execution) as workers:
-                _process_missing(plan, data, execution, store, workers, retry_failed, watch)
+            with create_backend(plan, execution) as workers:
+                RunSession(plan, data, store, retry_failed, watch).compute(workers, execution)
             if plan.audit and (plan.shard is None or plan.shard[0] == 1):
                 run_audit(plan, execution, data, store, watch, retry_failed)
             store.finish()
@@ -291,39 +280,6 @@ def execute_plan(
             watch.on_interrupt()
             raise
     return Run(out)
-
-
-def _process_missing(
-    plan: Plan,
-    data: Dataset,
-    execution: Execution,
-    store: Store,
-    workers: Backend,
-    retry_failed: bool,
-    watch: RunObserver,
-) -> None:
-    """Compute all missing explanations and metrics, and store them."""
-    identity = workers.identity
-    check_data_fits_model(identity, data)
-    warning = _find_pairing_warning(data, identity)
-    if warning is not None:
-        warnings.warn(warning, InputWarning, stacklevel=2)
-    known = {"labels": _match_labels(plan, data, identity), "warning": warning}
-    store.begin(plan, identity, {**data.facts(), **known})
-    watch.on_start(plan, describe_data(data), identity, workers.size)
-    cost = estimate_cost(plan, data, workers, store, PROBED_SHARE)
-    counts = {"rows": cost.rows, "examples": cost.own, "of": data.count()}
-    store.log_event("start", {**_describe_session(execution, workers), **counts})
-    watch.on_estimate(cost)
-    work = _RemainingWork(plan, data, store, identity, retry_failed, watch)
-    try:
-        for result in workers.map(work.iterate_tasks()):
-            store.add_result(result)
-            watch.on_task_done(result)
-            work.finish_chunk(result)
-    except KeyboardInterrupt:
-        watch.on_interrupt()  # before the workers are killed, which a second interrupt must not disturb
-        raise
 
 
 def estimate_plan(
@@ -338,7 +294,7 @@ def estimate_plan(
     if out is not None:
         check_folder(out)
     store = None if out is None else StoreReader.open_if_present(out)
-    with chosen_backend(plan, execution) as workers:
+    with create_backend(plan, execution) as workers:
         check_data_fits_model(workers.identity, data)
         watch.on_start(plan, describe_data(data), workers.identity, workers.size)
         estimate = estimate_cost(plan, data, workers, store)
@@ -371,14 +327,6 @@ def check_folder(out: str | Path) -> None:
         raise CannotWrite(
             f"Cannot write to {str(out)!r}: no permission. Give a folder that you may write to: --out DIR."
         )
-
-
-def _find_pairing_warning(data: Dataset, identity: Identity) -> str | None:
-    """Return the warning on single texts for a model of pairs, or the reverse; None if they fit."""
-    facts = data.facts()
-    if facts["pictures"]:
-        return None
-    return identity.warnings.get("two-texts" if "pair" in facts["columns"] else "one-text")
 
 
 def _match_labels(plan: Plan, data: Dataset, identity: Identity) -> dict[str, Any] | None:
@@ -424,102 +372,99 @@ def check_data_fits_model(identity: Identity, data: Dataset) -> None:
         )
 
 
-def _describe_session(execution: Execution, workers: Backend) -> dict[str, Any]:
-    return {
-        "backend": execution.backend,
-        "device": execution.device,
-        "workers": workers.size,
-        "batch_size": execution.batch_size,
-        "software": dict(workers.identity.software),
-    }
+@dataclass
+class RunSession:
+    """A session of a run: windows are opened as needed, and closed after their last chunk."""
 
+    plan: Plan
+    data: Dataset
+    store: Store
+    retry_failed: bool
+    watch: RunObserver
+    # Open windows by number, with the chunks not yet done.
+    _open: dict[int, tuple[Window, set[int]]] = field(default_factory=dict)
 
-class _RemainingWork:
-    """The remaining tasks: windows are opened as needed, and committed after their last chunk."""
+    def compute(self, workers: Backend, execution: Execution) -> None:
+        """Compute all missing explanations and metrics, and store them."""
+        plan, data, identity, facts = self.plan, self.data, workers.identity, self.data.facts()
+        check_data_fits_model(identity, data)
+        # Of single texts for a model of pairs, or the reverse.
+        code = "two-texts" if "pair" in facts["columns"] else "one-text"
+        warning = None if facts["pictures"] else identity.warnings.get(code)
+        if warning is not None:
+            warnings.warn(warning, InputWarning, stacklevel=2)
+        known = {"labels": _match_labels(plan, data, identity), "warning": warning}
+        self.store.begin(plan, identity, {**facts, **known})
+        self.watch.on_start(plan, describe_data(data), identity, workers.size)
+        cost = estimate_cost(plan, data, workers, self.store, PROBED_SHARE)
+        session = {
+            "backend": execution.backend,
+            "device": execution.device,
+            "workers": workers.size,
+            "batch_size": execution.batch_size,
+            "software": dict(identity.software),
+            "rows": cost.rows,
+            "examples": cost.own,
+            "of": data.count(),
+        }
+        self.store.log_event("start", session)
+        self.watch.on_estimate(cost)
+        try:
+            for result in workers.map(self._iterate_tasks(identity)):
+                self.store.add_result(result)
+                self.watch.on_task_done(result)
+                window, left = self._open[result.window]
+                left.remove(result.chunk)
+                if not left:
+                    self._close_window(window)
+        except KeyboardInterrupt:
+            self.watch.on_interrupt()  # before the workers are killed, which a second interrupt must not disturb
+            raise
 
-    def __init__(
-        self,
-        plan: Plan,
-        data: Dataset,
-        store: Store,
-        identity: Identity,
-        retry_failed: bool,
-        watch: RunObserver,
-    ) -> None:
-        self._plan, self._data, self._store = plan, data, store
-        self._identity, self._retry, self._watch = identity, retry_failed, watch
-        self._open: dict[
-            int, tuple[Window, set[int]]
-        ] = {}  # by number, with the chunks not yet done
-
-    def iterate_tasks(self) -> Iterator[Task]:
-        """Yield the missing tasks window by window; a complete window is committed at once."""
-        for window in iterate_windows(
-            iterate_selected_rows(self._data, self._plan), tested=bool(self._plan.metrics)
-        ):
-            if window.bad and self._plan.bad_rows == "fail":
+    def _iterate_tasks(self, identity: Identity) -> Iterator[Task]:
+        """Yield the missing tasks window by window; a complete window is closed at once."""
+        rows = iterate_selected_rows(self.data, self.plan)
+        for window in iterate_windows(rows, tested=bool(self.plan.metrics)):
+            if window.bad and self.plan.bad_rows == "fail":
                 raise unreadable_row_error(window.bad[0])
-            held = self._store.find_results(window)
-            status = self._find_missing(window, held)
-            self._watch.on_window(status)
+            status = self.find_missing(window, self.store.find_results(window), identity)
+            self.watch.on_window(status)
             self._open[window.number] = (window, {task.chunk for task in status.missing})
             if not status.missing:
                 self._close_window(window)
             yield from status.missing
 
-    def finish_chunk(self, result: TaskResult) -> None:
-        """Mark a chunk as done, and commit its window after the last."""
-        window, left = self._open[result.window]
-        left.remove(result.chunk)
-        if not left:
-            self._close_window(window)
-
     def _close_window(self, window: Window) -> None:
-        self._store.close_window(window)
+        self.store.close_window(window)
         del self._open[window.number]
 
-    def _find_missing(self, window: Window, held: WindowResults) -> WindowStatus:
+    def find_missing(self, window: Window, held: WindowResults, identity: Identity) -> WindowStatus:
         """Return the state of a window, with a task for each incomplete chunk of this shard."""
-        own = [
-            (n, items)
-            for n, items in enumerate(window.chunks)
-            if not is_in_other_shard(self._plan, window.number, n)
-        ]
-        here, failed = (
-            dict.fromkeys(self._identity.explained, 0),
-            dict.fromkeys(self._identity.explained, 0),
-        )
-        missing: list[Task] = []
-        empty = not held  # true for most windows of a new run: saves computing keys
-        for number, items in own:
-            lacks = {
-                name: [i for i in items if empty or self._needs_result(i, name, held)]
-                for name in here
-            }
-            methods = tuple(name for name, some in lacks.items() if some)
-            rows = {item.row: item for some in lacks.values() for item in some}
+
+        def lacks(item: Item, method: str) -> bool:
+            settings = (identity.explained[method], *identity.tested[method].values())
+            keys = (identity.compute_key(setting, item) for setting in settings)
+            return any(held.needs_result(item.row, key, self.retry_failed) for key in keys)
+
+        here, failed = Counter(dict.fromkeys(identity.explained, 0)), Counter[str]()
+        examples, missing = 0, list[Task]()
+        for number, items in enumerate(window.chunks):
+            if is_in_other_shard(self.plan, window.number, number):
+                continue
+            examples += len(items)
+            lacking = dict.fromkeys(here, items)
+            if held:  # no results in most windows of a new run: saves computing keys
+                lacking = {name: tuple(i for i in items if lacks(i, name)) for name in here}
+            methods = tuple(name for name, some in lacking.items() if some)
+            rows = {item.row: item for some in lacking.values() for item in some}
             if methods:
-                task = Task(
-                    window.number, number, tuple(rows[row] for row in sorted(rows)), methods
-                )
-                missing.append(task)
-            for name in here:
+                task_items = tuple(rows[row] for row in sorted(rows))
+                missing.append(Task(window.number, number, task_items, methods))
+            for name, setting in identity.explained.items():
                 stored = [item for item in items if name not in methods or item.row not in rows]
                 here[name] += len(stored)
-                failed[name] += sum(self._has_failure(item, name, held) for item in stored)
-        examples = sum(len(items) for _, items in own)
+                failed[name] += sum(
+                    held.has_failed(item.row, identity.compute_key(setting, item))
+                    for item in stored
+                )
         return WindowStatus(window.number, examples, len(window.bad), here, failed, missing)
-
-    def _needs_result(self, item: Item, method: str, held: WindowResults) -> bool:
-        settings = (self._identity.explained[method], *self._identity.tested[method].values())
-        return any(
-            held.needs_result(item.row, self._identity.compute_key(setting, item), self._retry)
-            for setting in settings
-        )
-
-    def _has_failure(self, item: Item, method: str, held: WindowResults) -> bool:
-        """Return whether the stored explanation of an example by a method is a failure."""
-        key = self._identity.compute_key(self._identity.explained[method], item)
-        return held.needs_result(item.row, key, True) and not held.needs_result(
-            item.row, key, False
-        )
