@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests import audit_payloads
-from whence.data.dataset import open_dataset
+from whence.data.dataset import match_label_names, open_dataset
 from whence.runs.chunks import iterate_windows
 from whence.runs.plan import Execution, Plan
 from whence.runs.records import build_tables
@@ -43,7 +43,13 @@ def make_run(out, data, explainer, finish=True, spoil=None, **asked):
     )
     worker, rows = Worker(plan, Execution(), explainer), open_dataset(str(data))
     with Store.open_locked(out) as store:
-        store.begin(plan, worker.identity, rows.facts())
+        labels = [row.example.label for row in rows if row.example.label is not None]
+        match = match_label_names(labels, tuple(explainer.labels))
+        store.begin(
+            plan,
+            worker.identity,
+            {**rows.facts(), "labels": None if match is None else match.to_dict()},
+        )
         store.log_event("start", {"software": worker.identity.software})
         for window in iterate_windows(rows):
             store.find_results(window)

@@ -8,40 +8,28 @@ difference of means would say as much about the data as about the runs, and is r
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from whence.core.errors import (
-    BadStore,
-    UnknownMethod,
-    UnknownMetric,
-    WhenceError,
-    suggest_name,
-)
+from whence.core.errors import BadStore, UnknownMethod, UnknownMetric, WhenceError, suggest_name
 from whence.core.files import quote_path
 from whence.core.result import RESULT_VERSION, Result
-from whence.data.dataset import match_label_names
+from whence.core.types import InputText, PassCount, Prediction, Target, Token, Word
+from whence.explain.explanation import ExplainedImage, Explanation
 from whence.explain.request import resolve_methods
-from whence.explain.word_scores import (
-    NOT_CONSERVED_CODE,
-    PAYLOAD_VERSION,
-    WordAggregation,
-    compute_colour_scale,
-    compute_word_score,
-    describe_conservation_failure,
-)
+from whence.explain.word_scores import NOT_CONSERVED_CODE, describe_conservation_failure
 from whence.methods import method as method_registry
-from whence.methods import resolve_score_unit
 from whence.metrics import metric as metric_registry
-from whence.runs.plan import Plan, to_plain_fields
-from whence.runs.records import SORT_COLUMNS, TABLES, Record
+from whence.runs.plan import PLAN_FIELDS, Plan, to_plain_fields
+from whence.runs.records import TABLES, Record
 from whence.runs.store import (
     StoreReader,
     find_software,
@@ -49,11 +37,7 @@ from whence.runs.store import (
     list_current_settings,
     read_row,
 )
-from whence.stats.intervals import (
-    Array,
-    clopper_pearson_interval,
-)
-from whence.stats.rank import kendall
+from whence.stats.intervals import Array, clopper_pearson_interval, mean_of_known
 from whence.studies.evaluation.evaluation import Evaluation, build_evaluation_data
 from whence.studies.evaluation.measure import MetricRequest, resolve_metrics
 from whence.studies.evaluation.recommend import DECIDING_METRICS, apply_rule
@@ -63,11 +47,7 @@ from whence.studies.evaluation.statistics import (
     bootstrap_seconds_per_example,
     interval_to_dict,
 )
-from whence.studies.evaluation.stored_rows import (
-    StoredSetting,
-    find_stored_units,
-    record_stored_rows,
-)
+from whence.studies.evaluation.stored_rows import StoredSetting, record_stored_rows
 
 if TYPE_CHECKING:
     from whence.render.document import Document
@@ -103,38 +83,12 @@ def find_failures(folder: str | Path) -> RunFailures:
     return RunFailures(_group_by_error(explanations), _group_by_error(tests), store.list_bad_rows())
 
 
-def _group_by_error(failed: list[dict[str, Any]]) -> dict[str, FailureGroup]:
-    groups: dict[str, FailureGroup] = {}
+def _group_by_error(failed: list[Record]) -> dict[str, FailureGroup]:
+    groups: dict[str, list[tuple[int, str, str]]] = {}
     for row in failed:
-        known = groups.get(row["error"])
-        own = (row["row"], row["method"], row["why"])
-        first = own if known is None else min((known.row, known.method, known.why), own)
-        groups[row["error"]] = FailureGroup(1 if known is None else known.count + 1, *first)
-    return dict(sorted(groups.items(), key=lambda named: (-named[1].count, named[0])))
-
-
-@dataclass
-class RecordReader:
-    """Reader of a run's rows with current settings; notes files that cannot be read."""
-
-    store: StoreReader
-    damage: dict[str, str] = field(default_factory=dict)  # file -> reason it is skipped
-
-    def __post_init__(self) -> None:
-        self._settings = set(list_current_settings(self.store.manifest))
-
-    def iterate_records(self, name: str, columns: Sequence[str]) -> Iterator[list[Record]]:
-        """Yield the rows of a table window by window, in the order of the data."""
-        for window in self.store.windows():
-            if own := self.read_window(window, name, columns):
-                yield own
-
-    def read_window(self, window: int, name: str, columns: Sequence[str]) -> list[Record]:
-        """Return the rows of one window's table, in the order of the data."""
-        own = list(dict.fromkeys([*columns, *SORT_COLUMNS[name]]))
-        table = self.store.read(name, own, window, self.damage)
-        rows = table.sort_by([(column, "ascending") for column in SORT_COLUMNS[name]]).to_pylist()
-        return [row for row in rows if row["setting"] in self._settings]
+        groups.setdefault(row["error"], []).append((row["row"], row["method"], row["why"]))
+    counted = [(error, FailureGroup(len(own), *min(own))) for error, own in groups.items()]
+    return dict(sorted(counted, key=lambda named: (-named[1].count, named[0])))
 
 
 # Examples on which methods are compared: their scores must be read, and more change little.
@@ -146,16 +100,8 @@ _EXAMPLE_COLUMNS = (
 )
 _SCORED_COLUMNS = ("ids", "words", "scores", "axioms")
 _METRIC_COLUMNS = (
-    "row",
-    "method",
-    "metric",
-    "value",
-    "null",
-    "part_names",
-    "parts",
-    "null_parts",
-    "error",
-    "why",
+    *("row", "method", "metric", "value", "null"),
+    *("part_names", "parts", "null_parts", "error", "why"),
 )
 _MAX_NAMED_EXAMPLES = 5
 
@@ -171,76 +117,83 @@ class CollectedResults:
     ids: list[str]
     labels: list[str | None]
     predicted: list[str | None]
-    gold: Mapping[str, str] = field(default_factory=dict)  # label of the data -> label of the model
-    failures: list[dict[str, Any]] = field(default_factory=list)
-    damage: dict[str, str] = field(default_factory=dict)
+    gold: Mapping[str, str]  # label of the data -> label of the model
+    n_features: list[int]  # of the examples whose agreement is known, else 0
+    groups: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)  # of failures
+    damage: dict[str, str] = field(default_factory=dict)  # file -> reason it is left out
 
     def gold_of(self, number: int) -> str | None:
         """Return an example's true label in the model's words; None if absent or not matched."""
         label = self.labels[number]
         return None if label is None else self.gold.get(label)
 
-    def find_number(self, row: int) -> int:
-        """Return the number of the example in a row of the data."""
-        return self.rows.index(row)
+    @property
+    def failures(self) -> list[dict[str, Any]]:
+        """Failures by method and error code, most frequent first, with the first few examples."""
+        return sorted(
+            self.groups.values(), key=lambda one: (-one["count"], one["method"], one["error"])
+        )
+
+    def add_example(self, number: int, records: Sequence[Record]) -> None:
+        """Add the explanations of an example."""
+        self.ids[number], self.labels[number] = records[0]["id"], records[0]["label"]
+        words = next((record["words"] for record in records if record.get("words")), ())
+        self.n_features[number] = sum(word is not None for word in words)
+        for record in records:
+            if record["error"] is None:
+                self.predicted[number] = record["predicted"]
+                continue
+            facts = {name: record[name] for name in ("method", "error", "why")}
+            group = self.groups.setdefault(
+                (record["method"], record["error"]), {**facts, "count": 0, "first": []}
+            )
+            group["count"] += 1
+            if len(group["first"]) < _MAX_NAMED_EXAMPLES:
+                group["first"].append(record["id"])
 
 
 def collect_results(run: "Run", agreement: Sequence[str] = ()) -> CollectedResults:
     """Return the results of a run in memory; `agreement` names the metrics between methods."""
-    manifest, reader = run.manifest, RecordReader(run.store)
-    places = _read_example_digests(reader)
-    rows, count = sorted(places), len(places)
-    draws, methods = int(manifest["plan"]["rankings"]), run.methods
+    manifest, store, damage = run.manifest, run.store, dict[str, str]()
+    examples = store.read_current("explanations", ("row", "example"), damage)
+    digests = dict(zip(examples["row"].to_pylist(), examples["example"].to_pylist(), strict=True))
+    count = len(digests)
+    plan, methods = manifest["plan"], run.methods
     compared = resolve_metrics(list(agreement)) if agreement and len(methods) > 1 else []
     if strange := [metric.name for metric in compared if metric.kind != "agreement"]:
         raise UnknownMetric(f"{', '.join(strange)} measures no agreement between methods.")
     results = CollectedResults(
-        ScoreTables(methods, list_run_measures(manifest), count, draws),
-        AgreementScores(compared, methods, count, draws),
-        rows,
-        digests=[places[row] for row in rows],
+        ScoreTables(methods, list_run_measures(manifest), count, plan["rankings"]),
+        AgreementScores(compared, methods, count, plan["rankings"]),
+        rows=sorted(digests),
+        digests=[digests[row] for row in sorted(digests)],
         ids=[""] * count,
         labels=[None] * count,
         predicted=[None] * count,
+        gold=(manifest["data"].get("labels") or {}).get("names", {}),
+        n_features=[0] * count,
+        damage=damage,
     )
-    numbers = {row: number for number, row in enumerate(rows)}
-    setting, reasons = _build_setting(manifest), _FailureCounts()
+    numbers = {row: number for number, row in enumerate(results.rows)}
+    task = manifest["model"].get("task", "single_label")
+    setting = StoredSetting(find_method_params(manifest), plan["unit"], plan["seed"], task)
     left = MAX_COMPARED_EXAMPLES if compared else 0
-    for window in reader.store.windows():
+    for window in store.windows():
         columns = (*_EXAMPLE_COLUMNS, *_SCORED_COLUMNS) if left else _EXAMPLE_COLUMNS
-        tests = dict(_group_by_row(reader.read_window(window, "metrics", _METRIC_COLUMNS)))
-        for row, own in _group_by_row(reader.read_window(window, "explanations", columns)):
+        explanations, metrics = (
+            store.read_current(name, own, damage, window=window).to_pylist()
+            for name, own in (("explanations", columns), ("metrics", _METRIC_COLUMNS))
+        )
+        tests = {row: list(own) for row, own in groupby(metrics, key=itemgetter("row"))}
+        for row, group in groupby(explanations, key=itemgetter("row")):
             if (number := numbers.get(row)) is None:
                 continue  # written while this was read
-            _add_example(results, number, own, reasons)
-            record_stored_rows(
-                results.notes,
-                results.alike if left else None,
-                number,
-                own,
-                tests.get(row, []),
-                setting,
-            )
+            own = list(group)
+            results.add_example(number, own)
+            alike = results.alike if left else None
+            record_stored_rows(results.notes, alike, number, own, tests.get(row, []), setting)
             left = max(0, left - 1)
-    results.failures, results.damage = reasons.to_list(), reader.damage
-    results.gold = (find_label_names(run.manifest, results.labels) or {}).get("names", {})
     return results
-
-
-def find_label_names(
-    manifest: Mapping[str, Any], labels: Sequence[str | None]
-) -> dict[str, Any] | None:
-    """Return the match of the data's labels to the model's labels, or None if there is none.
-
-    The manifest has it; for runs of earlier versions it is computed from the stored labels.
-    """
-    if "labels" in manifest["data"]:
-        stored: dict[str, Any] | None = manifest["data"]["labels"]
-        return stored
-    model = manifest["model"]
-    known = [label for label in labels if label is not None]
-    match = match_label_names(known, tuple(model.get("labels") or ()))
-    return None if match is None else match.to_dict()
 
 
 def list_run_measures(manifest: Mapping[str, Any]) -> list[MetricRequest]:
@@ -248,11 +201,8 @@ def list_run_measures(manifest: Mapping[str, Any]) -> list[MetricRequest]:
     own = {
         name: digest for tested in manifest["tested"].values() for name, digest in tested.items()
     }
-    known = [
-        name
-        for name in manifest["plan"]["metrics"]
-        if name in own and name in metric_registry.names()
-    ]
+    installed = own.keys() & set(metric_registry.names())
+    known = [name for name in manifest["plan"]["metrics"] if name in installed]
     params = {name: manifest["settings"][own[name]].get("params", {}) for name in known}
     return resolve_metrics(known, params) if known else []
 
@@ -266,61 +216,8 @@ def find_method_params(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]
     }
 
 
-def _build_setting(manifest: Mapping[str, Any]) -> StoredSetting:
-    plan = manifest["plan"]
-    task = manifest["model"].get("task", "single_label")
-    return StoredSetting(find_method_params(manifest), plan["unit"], plan["seed"], task)
-
-
-def _read_example_digests(reader: RecordReader) -> dict[int, str]:
-    """Return the digest of every stored example, by row."""
-    return {
-        record["row"]: record["example"]
-        for records in reader.iterate_records("explanations", ("row", "example"))
-        for record in records
-    }
-
-
-def _group_by_row(records: Sequence[Record]) -> Iterator[tuple[int, list[Record]]]:
-    """Yield the records of each example; they are adjacent in the table."""
-    for row, own in groupby(records, key=lambda record: int(record["row"])):
-        yield row, list(own)
-
-
-def _add_example(
-    results: CollectedResults, number: int, own: Sequence[Record], reasons: "_FailureCounts"
-) -> None:
-    results.ids[number], results.labels[number] = own[0]["id"], own[0]["label"]
-    for record in own:
-        if record["error"] is None:
-            results.predicted[number] = record["predicted"]
-        else:
-            reasons.add(record)
-
-
-class _FailureCounts:
-    """Failure counts by method and error code, with the first few examples."""
-
-    def __init__(self) -> None:
-        self._groups: dict[tuple[str, str], dict[str, Any]] = {}
-
-    def add(self, record: Record) -> None:
-        facts = {"method": record["method"], "error": record["error"], "why": record["why"]}
-        own = self._groups.setdefault(
-            (record["method"], record["error"]), {**facts, "count": 0, "first": []}
-        )
-        own["count"] += 1
-        if len(own["first"]) < _MAX_NAMED_EXAMPLES:
-            own["first"].append(record["id"])
-
-    def to_list(self) -> list[dict[str, Any]]:
-        return sorted(
-            self._groups.values(), key=lambda one: (-one["count"], one["method"], one["error"])
-        )
-
-
 _MAX_BAD_ROWS = 5  # unreadable rows that are listed
-_AGREEMENT_METRICS = ("tau_b",)
+_AGREEMENT = "tau_b"
 
 
 class RunReport(Result):
@@ -346,22 +243,30 @@ class RunReport(Result):
 
 def build_report(run: "Run") -> RunReport:
     """Return the report of a run, finished or not, from the results in its folder."""
-    manifest, results = run.manifest, collect_results(run, _AGREEMENT_METRICS)
-    table = build_evaluation(run, _AGREEMENT_METRICS, results)
-    audit = run.audits
+    manifest, results = run.manifest, collect_results(run, (_AGREEMENT,))
+    table = build_evaluation(run, (_AGREEMENT,), results)
+    facts, bad, audit = run.facts(), run.store.list_bad_rows(), run.audits
     return RunReport(
         {
             "version": RESULT_VERSION,
             "kind": "run",
-            **describe_run_state(run, results),
+            "name": run.name,
+            "state": facts["state"],
+            "examples": len(results.rows),
+            "total": facts["total"],
+            "parts": manifest["parts"],
+            "damage": [
+                f"{file} is damaged and left out: {why}. The same command, run again, computes it anew."
+                for file, why in results.damage.items()
+            ],
             "model": dict(manifest["model"]),
-            "data": {**manifest["data"], "bad": _summarise_bad_rows(run)},
+            "data": {**manifest["data"], "bad": {"count": len(bad), "first": bad[:_MAX_BAD_ROWS]}},
             "setting": {**describe_run_setting(manifest), "seed": manifest["plan"]["seed"]},
             "methods": run.methods,
             "metrics": run.metrics,
             "predictions": {
                 **summarise_predictions(results),
-                "labels": find_label_names(manifest, results.labels),
+                "labels": manifest["data"].get("labels"),
             },
             "advice": _format_advice(table),
             "evaluation": table.to_dict(),
@@ -380,27 +285,6 @@ def build_report(run: "Run") -> RunReport:
             "reproduce": describe_reproduction(manifest, run.name),
         }
     )
-
-
-def describe_run_state(run: "Run", results: CollectedResults) -> dict[str, Any]:
-    """Return the name, state, progress and damage of a run."""
-    facts = run.facts()
-    return {
-        "name": run.name,
-        "state": facts["state"],
-        "examples": len(results.rows),
-        "total": facts["total"],
-        "parts": run.manifest["parts"],
-        "damage": [
-            f"{file} is damaged and left out: {why}. The same command, run again, computes it anew."
-            for file, why in results.damage.items()
-        ],
-    }
-
-
-def _summarise_bad_rows(run: "Run") -> dict[str, Any]:
-    rows = run.store.list_bad_rows()
-    return {"count": len(rows), "first": rows[:_MAX_BAD_ROWS]}
 
 
 def _list_missing_experiments(run: "Run") -> list[dict[str, str]]:
@@ -426,11 +310,10 @@ def _format_advice(table: Evaluation) -> str | None:
 
 def describe_reproduction(manifest: Mapping[str, Any], name: str) -> dict[str, str]:
     """Return the plan as TOML and as a command line."""
-    known = {option.name for option in fields(Plan)}
-    values: dict[str, Any] = {
+    values = {
         key: tuple(value) if isinstance(value, list) and key != "target" else value
         for key, value in manifest["plan"].items()
-        if key in known
+        if key in PLAN_FIELDS
     }
     plan = Plan(**values)
     return {"plan": plan.to_toml(), "command": _format_command(plan, name)}
@@ -546,21 +429,9 @@ def _estimate_seconds_per_example(
     return interval and {**interval, "least": float(times.min()), "most": float(times.max())}
 
 
-StoredRow = Mapping[str, Any]
-
 EXPLANATION_COLUMNS = (
-    *(
-        "row",
-        "id",
-        "label",
-        "text",
-        "pair",
-        "method",
-        "setting",
-        "target",
-        "predicted",
-        "probability",
-    ),
+    *("row", "id", "label", "text", "pair", "method", "setting"),
+    *("target", "predicted", "probability"),
     *("tokens", "special", "starts", "ends", "segments", "ids", "words", "scores", "axioms"),
     *("forward", "backward", "dropped", "error", "why"),
 )
@@ -568,138 +439,81 @@ _PATCH_NAME = re.compile(r"row (\d+), column (\d+)")
 
 
 def build_explanation_data(
-    record: StoredRow, model: Mapping[str, Any], setting: Mapping[str, Any]
+    record: Record, model: Mapping[str, Any], setting: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return a successful row of the explanations table as a payload.
 
     Logits and the probabilities of other classes are not stored, so they are absent. A picture has its patches by
     name, without pixels.
     """
-    tokens = [
-        {
-            "text": text,
-            "start": start,
-            "end": end,
-            "segment": segment,
-            "special": special,
-            "id": number,
-        }
-        for text, start, end, segment, special, number in zip(
-            *(record[name] for name in ("tokens", "starts", "ends", "segments", "special", "ids")),
-            strict=True,
-        )
-    ]
-    grid = _find_patch_grid(tokens) if record["text"] is None else None
-    words = _group_words(record, tokens)
-    scores, params = list(record["scores"]), dict(setting.get("params", {}))
-    probability = record["probability"]
-    signed = _is_signed(record["method"], params, scores)
-    facts = _find_method_metadata(record["method"])
-    by: WordAggregation = facts.get("words", "sum")
+    columns = (record[n] for n in ("tokens", "starts", "ends", "segments", "special", "ids"))
+    tokens = tuple(Token(*own) for own in zip(*columns, strict=True))
+    name, params, probability = record["method"], setting.get("params", {}), record["probability"]
+    # How a method's word scores are made; nothing is known of one whose package is not installed here.
+    facts = method_registry.get(name).facts if name in method_registry.names() else {}
     # A regression value has no probability: methods of the probability explain the value.
     of = (facts.get("of") if probability is not None else None) or setting.get("of", "logit")
     axioms = {axiom["axiom"]: axiom["residual"] for axiom in record["axioms"] or ()}
-    unkept = describe_conservation_failure(record["method"], scores, axioms, None, of)
-    word_scores = [compute_word_score(scores, word["tokens"], by) for word in words]
-    return {
-        "version": PAYLOAD_VERSION,
-        "model": dict(model),
-        "input": {
-            "text": record["text"],
-            "pair": record["pair"],
-            "dropped": record["dropped"] or 0,
-        },
-        "tokens": tokens,
-        "words": words,
-        "prediction": {
-            "label": record["predicted"],
-            "index": _find_label_index(record["predicted"], model),
-            "probability": probability,
-            "probabilities": {} if probability is None else {record["predicted"]: probability},
-            "logits": [],
-        },
-        "target": {
-            "label": record["target"],
-            "index": _find_label_index(record["target"], model),
-            "against": None,
-            "of": of,
-        },
-        "read": [],
-        "explanations": [
-            {
-                "method": record["method"],
-                "params": params,
-                "of": of,
-                "signed": signed,
-                "scores": scores,
-                "word_scores": word_scores,
-                "words_by": by,
-                "scale": compute_colour_scale(
-                    word_scores or scores,
-                    resolve_score_unit(record["method"], params),
-                    signed=signed,
-                    of=of,
-                    is_value=probability is None,
-                    part="patch" if grid else "word",
-                ),
-                "axioms": axioms,
-                "passes": {"forward": record["forward"], "backward": record["backward"]},
-                "seconds": None,
-                "dtype": "float64",
-            }
-        ],
-        "provenance": {},
-        **({"warnings": [{"code": NOT_CONSERVED_CODE, "message": unkept}]} if unkept else {}),
-        **({"picture": {"name": record["id"], "grid": grid}} if grid else {}),
-    }
+    unkept = describe_conservation_failure(name, record["scores"], axioms, None, of)
+    predicted, grid = record["predicted"], None
+    if record["text"] is None:
+        grid = _find_patch_grid([token.text for token in tokens])
+    payload = Explanation(
+        scores=np.array(record["scores"], dtype=np.float64),
+        tokens=tokens,
+        spans=_group_words(record, tokens),
+        source=InputText(record["text"], record["pair"], record["dropped"] or 0),
+        prediction=Prediction(
+            predicted,
+            _find_label_index(predicted, model),
+            probability,
+            {} if probability is None else {predicted: probability},
+            (),
+        ),
+        target=Target(record["target"], _find_label_index(record["target"], model), of=of),
+        method=name,
+        params=params,
+        signed=_is_signed(name, params, record["scores"]),
+        axioms=axioms,
+        passes=PassCount(record["forward"], record["backward"]),
+        seconds=0.0,
+        model=model,
+        provenance={},
+        shown=None if grid is None else ExplainedImage(grid, np.zeros((*grid, 3), np.uint8), None),
+        words_by=facts.get("words", "sum"),
+        warnings=() if unkept is None else ((NOT_CONSERVED_CODE, unkept),),
+    ).to_dict()
+    payload["explanations"][0]["seconds"] = None
+    return payload | ({"picture": {"name": record["id"], "grid": list(grid)}} if grid else {})
 
 
-def _find_method_metadata(name: str) -> Mapping[str, Any]:
-    """Return a method's registered facts; empty if its package is not installed here.
-
-    They say how word scores are aggregated: a run stores token scores only.
-    """
-    return method_registry.get(name).facts if name in method_registry.names() else {}
-
-
-def _group_words(record: StoredRow, tokens: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _group_words(record: Record, tokens: Sequence[Token]) -> tuple[Word, ...]:
     """Return the words of an input; a non-special token outside any word is a word by itself."""
-    members: dict[tuple[str, int], list[int]] = {}
+    members: dict[tuple[bool, int], list[int]] = {}
     for place, (token, number) in enumerate(zip(tokens, record["words"], strict=True)):
-        if not token["special"]:
-            own = ("alone", place) if number is None or number < 0 else ("word", number)
-            members.setdefault(own, []).append(place)
-    return [
-        _build_word(record, [(place, tokens[place]) for place in places])
-        for places in members.values()
-    ]
+        if not token.special:
+            alone = number is None or number < 0
+            members.setdefault((alone, place if alone else number), []).append(place)
+    words = []
+    for places in members.values():
+        own = [tokens[place] for place in places]
+        start = min((token.start for token in own if token.start is not None), default=None)
+        end = max((token.end for token in own if token.end is not None), default=None)
+        source = record["pair" if own[0].segment else "text"]
+        known = source is not None and start is not None
+        text = source[start:end] if known else "".join(token.text for token in own)
+        words.append(Word(text, start, end, own[0].segment, tuple(places)))
+    return tuple(words)
 
 
-def _build_word(record: StoredRow, own: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[str, Any]:
-    segment = own[0][1]["segment"]
-    source = record["pair" if segment else "text"]
-    starts = [token["start"] for _, token in own if token["start"] is not None]
-    ends = [token["end"] for _, token in own if token["end"] is not None]
-    start, end = min(starts, default=None), max(ends, default=None)
-    known = source is not None and start is not None
-    text = source[start:end] if known else "".join(token["text"] for _, token in own)
-    return {
-        "text": text,
-        "start": start,
-        "end": end,
-        "segment": segment,
-        "tokens": [place for place, _ in own],
-    }
-
-
-def _find_patch_grid(tokens: Sequence[Mapping[str, Any]]) -> list[int] | None:
+def _find_patch_grid(names: Sequence[str]) -> tuple[int, int] | None:
     """Return the rows and columns of a picture's patches; None if tokens are not patches."""
-    matches = [_PATCH_NAME.fullmatch(token["text"]) for token in tokens]
+    matches = [_PATCH_NAME.fullmatch(name) for name in names]
     positions = [(int(match[1]), int(match[2])) for match in matches if match]
-    if not positions or len(positions) != len(tokens):
+    if not positions or len(positions) != len(names):
         return None
     rows, columns = (max(side) for side in zip(*positions, strict=True))
-    return [rows, columns] if rows * columns == len(tokens) else None
+    return (rows, columns) if rows * columns == len(names) else None
 
 
 def _find_label_index(label: Any, model: Mapping[str, Any]) -> int:
@@ -717,14 +531,9 @@ def _is_signed(method: str, params: Mapping[str, Any], scores: Sequence[float]) 
 
 
 MAX_METHODS = 6  # methods with examples in the report; more would not be read
-_MAX_UNTESTED_METHODS, _MAX_UNTESTED_EXAMPLES = (
-    2,
-    3,
-)  # methods, and examples of each, shown in a run without metrics
-_MAX_DISAGREEMENT_EXAMPLES = 500  # examples searched for the largest disagreement
+# Methods, and examples of each, shown in a run without metrics.
+_MAX_UNTESTED_METHODS, _MAX_UNTESTED_EXAMPLES = 2, 3
 _MIN_FEATURES = 4  # fewer features agree or not by chance
-
-_SCORE_COLUMNS = ("row", "method", "words", "scores", "error")
 
 
 def select_deciding_metric(results: CollectedResults) -> MetricRequest | None:
@@ -741,21 +550,27 @@ def compute_gains_over_random(results: CollectedResults, measure: MetricRequest)
 
 def select_examples(run: "Run", results: CollectedResults) -> list[dict[str, Any]]:
     """Return the examples of the report with their explanations."""
-    examples = []
-    measure = select_deciding_metric(results)
+    measure, chosen = select_deciding_metric(results), list[tuple[str, int, int]]()
     if measure is not None:
         gains = compute_gains_over_random(results, measure)
         for place in _rank_methods(gains):
             own = gains[:, place]
-            for which, pick in (("best", np.nanargmax), ("worst", np.nanargmin)):
-                examples.append(_build_example(run, results, int(pick(own)), place, measure, which))
+            chosen += [
+                ("best", int(np.nanargmax(own)), place),
+                ("worst", int(np.nanargmin(own)), place),
+            ]
     else:
-        examples = [
-            _build_example(run, results, number, place, None, "example")
-            for place in range(min(_MAX_UNTESTED_METHODS, len(results.notes.methods)))
-            for number in _select_untested_examples(results, place)
-        ]
-    return [*examples, *_find_disagreement(run, results, measure)]
+        for place in range(min(_MAX_UNTESTED_METHODS, len(results.notes.methods))):
+            numbers = _select_untested_examples(results, place)
+            chosen += [("example", number, place) for number in numbers]
+    examples = [_build_example(run, results, measure, *one) for one in chosen]
+    if (lowest := _find_disagreement(results)) is not None:
+        number, note = lowest
+        explained = ~np.isnan(results.notes.forward[number, :MAX_METHODS])
+        for place in np.flatnonzero(explained).tolist():
+            example = _build_example(run, results, measure, "disagreed", number, place)
+            examples.append({**example, "says": [note]})
+    return examples
 
 
 def _select_untested_examples(results: CollectedResults, place: int) -> list[int]:
@@ -787,80 +602,48 @@ def _rank_methods(gains: Array) -> list[int]:
 def _build_example(
     run: "Run",
     results: CollectedResults,
-    number: int,
-    place: int,
     measure: MetricRequest | None,
     which: str,
+    number: int,
+    place: int,
 ) -> dict[str, Any]:
-    notes, method = results.notes, results.notes.methods[place]
-    tables = None if measure is None else (notes.values[measure.name], notes.nulls[measure.name])
+    notes, row = results.notes, results.rows[number]
+    value = null = None
+    if measure is not None:
+        value, null = (
+            None
+            if np.isnan(table[measure.name][number, place])
+            else float(table[measure.name][number, place])
+            for table in (notes.values, notes.nulls)
+        )
     return {
         "which": which,
-        "method": method,
+        "method": notes.methods[place],
         "metric": None if measure is None else measure.name,
-        "value": None if tables is None else _nan_to_none(tables[0][number, place]),
-        "null": None if tables is None else _nan_to_none(tables[1][number, place]),
+        "value": value,
+        "null": null,
         "direction": None if measure is None else measure.entry.facts["direction"],
-        "row": results.rows[number],
+        "row": row,
         "id": results.ids[number],
         "label": results.labels[number],
         "gold": results.gold_of(number),
         "says": [],
-        "explained": run.explanation(results.rows[number], method),
+        "explained": run.explanation(row, notes.methods[place]),
     }
 
 
-def _nan_to_none(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
-
-
-def _find_disagreement(
-    run: "Run", results: CollectedResults, measure: MetricRequest | None
-) -> Iterator[dict[str, Any]]:
-    """Yield the explanations of the example whose methods agree least, among the first 500."""
-    if len(results.notes.methods) < 2:
-        return
-    n_read, least = 0, (2.0, -1)
-    for row, own in islice(_iterate_scores(run), _MAX_DISAGREEMENT_EXAMPLES):
-        n_read += 1
-        if (mean := mean_kendall_tau(own)) is not None:
-            least = min(least, (mean, row))
-    mean, row = least
-    if row < 0:
-        return
-    number = results.find_number(row)
-    of = "" if n_read == len(results.rows) else f" of the first {n_read:,} examples"
-    for place, method in enumerate(results.notes.methods[:MAX_METHODS]):
-        if not np.isnan(results.notes.forward[number, place]):
-            note = f"Mean Kendall's τ-b of each two methods here: {mean:.2f}, the lowest{of}."
-            yield {
-                **_build_example(run, results, number, place, measure, "disagreed"),
-                "says": [note],
-                "method": method,
-            }
-
-
-def _iterate_scores(run: "Run") -> Iterator[tuple[int, list[Record]]]:
-    """Yield the scores of every example explained by at least two methods."""
-    for records in RecordReader(run.store).iterate_records("explanations", _SCORE_COLUMNS):
-        rows: dict[int, list[Record]] = {}
-        for record in records:
-            if record["error"] is None:
-                rows.setdefault(record["row"], []).append(record)
-        yield from ((row, own) for row, own in rows.items() if len(own) > 1)
-
-
-def mean_kendall_tau(own: Sequence[Record]) -> float | None:
-    """Return the mean tau-b over pairs of an example's explanations; None with too few features."""
-    places = [place for (place,) in find_stored_units(own[0]["words"], "token")]
-    scores = [np.array(record["scores"], dtype=np.float64) for record in own]
-    if len(places) < _MIN_FEATURES or any(len(row) != len(scores[0]) for row in scores):
+def _find_disagreement(results: CollectedResults) -> tuple[int, str] | None:
+    """Return the example whose methods agree least, and a sentence on it; None if nothing is known."""
+    pairs = results.alike.pairs.get(_AGREEMENT)
+    if pairs is None:
         return None
-    values = np.stack(scores)[:, places]
-    taus = [kendall(values[row + 1 :], values[row]) for row in range(len(values) - 1)]
-    known = np.concatenate(taus)
-    known = known[~np.isnan(known)]
-    return float(known.mean()) if len(known) else None
+    means = np.where(np.array(results.n_features) < _MIN_FEATURES, np.nan, mean_of_known(pairs, 1))
+    if np.isnan(means).all():
+        return None
+    number, n_read = int(np.nanargmin(means)), min(len(means), MAX_COMPARED_EXAMPLES)
+    of = "" if n_read == len(means) else f" of the first {n_read:,} examples"
+    mean = f"{means[number]:.2f}, the lowest{of}"
+    return number, f"Mean Kendall's τ-b of each two methods here: {mean}."
 
 
 _HISTOGRAM_BINS = 24

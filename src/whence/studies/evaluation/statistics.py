@@ -39,7 +39,8 @@ class AgreementScores:
         self._measures = list(measures)
         self._methods = list(methods)
         self._couples = list(combinations(methods, 2))
-        self._found = {
+        # By measure: the agreement of each two methods, in the order of `combinations`, (examples, pairs).
+        self.pairs = {
             measure.name: np.full((examples, len(self._couples)), np.nan) for measure in measures
         }
         self._why_not = {measure.name: ReasonCounts() for measure in measures}
@@ -64,13 +65,13 @@ class AgreementScores:
             for place, (a, b) in enumerate(self._couples):
                 if a in trial.names and b in trial.names:
                     value = pairs[trial.names.index(a), trial.names.index(b)]
-                    self._found[measure.name][example, place] = value
+                    self.pairs[measure.name][example, place] = value
 
     def matrices(self, order: Sequence[int], seed: int) -> list[dict[str, Any]]:
         """Return the mean agreement of each pair of methods with its interval, by measure."""
         key, rows = ("evaluate", "agreement", seed), []
         for measure in self._measures:
-            columns = self._found[measure.name][order]
+            columns = self.pairs[measure.name][order]
             random = self._random[measure.name][order][:, None]
             nulls = bootstrap_columns(np.where(np.isnan(columns), np.nan, random), key)
             means = bootstrap_columns(columns, key)
