@@ -10,9 +10,6 @@ from whence.core.errors import BadExamples, BadParameter, BadPlan, UnknownMethod
 from whence.data.dataset import open_dataset
 from whence.metrics import metric
 from whence.runs.plan import (
-    EXECUTION_FIELDS,
-    FIELD_TYPES,
-    PLAN_FIELDS,
     Execution,
     Plan,
     build_plan,
@@ -63,10 +60,6 @@ def data(tmp_path):
     path = tmp_path / "reviews.tsv"
     path.write_text("sentence\tlabel\na good film\t1\na bad film\t0\n")
     return path
-
-
-def test_field_types_cover_every_plan_and_execution_field():
-    assert set(FIELD_TYPES) == {*PLAN_FIELDS, *EXECUTION_FIELDS}
 
 
 def test_build_plan_of_its_own_toml_gives_an_equal_plan():

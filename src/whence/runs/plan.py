@@ -7,48 +7,120 @@ no result depends on it.
 import json
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    PlainValidator,
+    TypeAdapter,
+)
 
 from whence.core.errors import BadPlan, shorten_quote, suggest_name
 
-BadRows = Literal["skip", "fail"]
-BackendName = Literal["in-process", "processes", "ray"]
+
+def _check_not_blank(value: str) -> str:
+    if not value.strip():
+        raise ValueError
+    return value
+
+
+def _parse_names(value: Any) -> tuple[str, ...]:
+    """Return names from a list or a comma-separated text, without duplicates."""
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise ValueError
+    return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
+
+
+def _parse_params(value: Any) -> dict[str, Any]:
+    """Return a flat table of parameters from NAME, "OWNER.NAME" or tables by owner."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ValueError
+    flat: dict[str, Any] = {}
+    for key, own in value.items():
+        flat.update(
+            {f"{key}.{n}": v for n, v in own.items()} if isinstance(own, Mapping) else {key: own}
+        )
+    if any(not (v is None or isinstance(v, str | int | float)) for v in flat.values()):
+        raise ValueError
+    return dict(sorted(flat.items()))
+
+
+def _parse_shard(value: Any) -> Any:
+    """Return (part, parts) from "part/parts"."""
+    match = re.fullmatch(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*", str(value))
+    part, parts = (int(match[1]), int(match[2])) if match else value
+    if part > parts:
+        raise ValueError
+    return part, parts
+
+
+def _list_to_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+# Types of options: what is allowed, for `TypeAdapter`, and in words, for the message that refuses a value.
+Text = Annotated[InstanceOf[str], AfterValidator(_check_not_blank), "a text that is not empty"]
+Column = Annotated[InstanceOf[str], "the name of a column, or an empty text for none"]
+Count = Annotated[int, Field(ge=1), "a whole number, at least 1"]
+Index = Annotated[int, Field(ge=0), "a whole number, at least 0"]
+Flag = Annotated[bool, "true or false"]
+Names = Annotated[tuple[str, ...], PlainValidator(_parse_names), "a list of names"]
+Params = Annotated[
+    Mapping[str, Any],
+    PlainValidator(_parse_params),
+    "a table of names and values: texts, numbers, true or false",
+]
+Shard = Annotated[
+    tuple[Count, Count], BeforeValidator(_parse_shard), "I/N, part I of N, such as 1/4"
+]
+Target = Annotated[
+    Text | Index | tuple[Text | Index, Text | Index],
+    BeforeValidator(_list_to_tuple),
+    "a label, an index from 0, predicted, runner-up, gold, or a list of two of these",
+]
+Replacement = Literal["mask", "delete", "pad", "unk", "draw", "black", "mean", "blur"]
 
 
 @dataclass(frozen=True)
 class Plan:
     """A model, a data set, and the methods, metrics and experiments to apply to them."""
 
-    model: str  # a built-in name, a folder or a Hub id
-    data: str  # an address, see whence.data.dataset
-    methods: tuple[str, ...] = ()  # none: the trace methods
-    metrics: tuple[str, ...] = ()  # none: explanations are not tested
-    audit: tuple[str, ...] = ()  # experiments; none: attention is not audited
-    params: Mapping[str, Any] = field(default_factory=dict)  # of methods, NAME or METHOD.NAME
-    metric_params: Mapping[str, Any] = field(default_factory=dict)
-    audit_params: Mapping[str, Any] = field(default_factory=dict)
+    model: Text  # a built-in name, a folder or a Hub id
+    data: Text  # an address, see whence.data.dataset
+    methods: Names = ()  # none: the trace methods
+    metrics: Names = ()  # none: explanations are not tested
+    audit: Names = ()  # experiments; none: attention is not audited
+    params: Params = field(default_factory=dict)  # of methods, NAME or METHOD.NAME
+    metric_params: Params = field(default_factory=dict)
+    audit_params: Params = field(default_factory=dict)
     # The data: names of columns, and which rows.
-    text: str | None = None
-    pair: str | None = None
-    label: str | None = None
-    limit: int | None = None  # number of rows from the start
-    sample: int | None = None  # number of rows, drawn by the seed
-    shard: tuple[int, int] | None = None  # (i, n): part i of n, counted from 1
-    bad_rows: BadRows = "skip"
+    text: Column | None = None
+    pair: Column | None = None
+    label: Column | None = None
+    limit: Count | None = None  # number of rows from the start
+    sample: Count | None = None  # number of rows, drawn by the seed
+    shard: Shard | None = None  # (i, n): part i of n, counted from 1
+    bad_rows: Literal["skip", "fail"] = "skip"
     # The target and the tests.
-    target: Any = None
-    remove: str | None = None
-    unit: str = "token"
-    truncate: bool = True
-    rankings: int = 5
-    seed: int = 0
+    target: Target | None = None
+    remove: Replacement | None = None
+    unit: Literal["token", "word"] = "token"
+    truncate: Flag = True
+    rankings: Count = 5
+    seed: Index = 0
     # How the model is loaded.
-    dtype: str | None = None
-    revision: str | None = None
-    mlm: str | None = None
+    dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None
+    revision: Text | None = None
+    mlm: Text | None = None
 
     def to_toml(self) -> str:
         """Return the plan as TOML for `whence run`, without fields at their defaults."""
@@ -59,15 +131,24 @@ class Plan:
 class Execution:
     """The backend, workers, device and batch size of a run."""
 
-    backend: BackendName = "in-process"
-    workers: int | None = None  # processes; None: one for each core
-    device: str | None = None
-    batch_size: int | None = None  # inputs in one batch at most; None: as many as suit the model
-    checkpoint: bool = False
+    backend: Literal["in-process", "processes", "ray"] = "in-process"
+    workers: Count | None = None  # processes; None: one for each core
+    device: Text | None = None
+    batch_size: Count | None = None  # inputs in one batch at most; None: as many as suit the model
+    checkpoint: Flag = False
     # Of Ray alone.
-    address: str | None = None  # None: a cluster on this machine, for as long as the run takes
-    actors: int | None = None
-    gpus_per_actor: float | None = None
+    address: Text | None = None  # None: a cluster on this machine, for as long as the run takes
+    actors: Count | None = None
+    gpus_per_actor: (
+        Annotated[float, Field(ge=0, allow_inf_nan=False), "a number, at least 0"] | None
+    ) = None
+
+
+PLAN_FIELDS = tuple(option.name for option in fields(Plan))
+FIELD_TYPES: Mapping[str, Any] = {
+    **get_type_hints(Plan, include_extras=True),
+    **get_type_hints(Execution, include_extras=True),
+}
 
 
 def to_plain_fields(options: Plan | Execution) -> dict[str, Any]:
@@ -80,158 +161,6 @@ def to_plain_fields(options: Plan | Execution) -> dict[str, Any]:
             plain[option.name] = "/".join(map(str, value)) if option.name == "shard" else value
     return plain
 
-
-class _InvalidValue(Exception):
-    """Raised by a parser for a value that is not allowed."""
-
-
-@dataclass(frozen=True)
-class _FieldType:
-    """The type of an option: a description of allowed values, and its parser."""
-
-    allowed: str
-    parse: Callable[[Any], Any]
-
-
-def _parse_text(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise _InvalidValue
-    return value
-
-
-def _parse_any_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise _InvalidValue
-    return value
-
-
-def _parse_names(value: Any) -> tuple[str, ...]:
-    """Return names from a list or a comma-separated text, without duplicates."""
-    names = value.split(",") if isinstance(value, str) else value
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise _InvalidValue
-    return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
-
-
-def _parse_params(value: Any) -> dict[str, Any]:
-    """Return a flat table of parameters from NAME, "OWNER.NAME" or tables by owner."""
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise _InvalidValue
-    flat: dict[str, Any] = {}
-    for key, own in value.items():
-        flat.update(
-            {f"{key}.{n}": v for n, v in own.items()} if isinstance(own, Mapping) else {key: own}
-        )
-    if any(not (v is None or isinstance(v, str | int | float)) for v in flat.values()):
-        raise _InvalidValue
-    return dict(sorted(flat.items()))
-
-
-def _integer_parser(least: int | None) -> Callable[[Any], int]:
-    def parse_integer(value: Any) -> int:
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int)
-            or (least is not None and value < least)
-        ):
-            raise _InvalidValue
-        return value
-
-    return parse_integer
-
-
-def _parse_number(value: Any) -> float:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not 0 <= value < float("inf")
-    ):
-        raise _InvalidValue
-    return value
-
-
-def _parse_flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _InvalidValue
-    return value
-
-
-def _parse_shard(value: Any) -> tuple[int, int]:
-    if isinstance(value, str) and (
-        match := re.fullmatch(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*", value)
-    ):
-        value = (int(match[1]), int(match[2]))
-    if not isinstance(value, list | tuple) or len(value) != 2:
-        raise _InvalidValue
-    part, parts = map(_integer_parser(1), value)
-    if part > parts:
-        raise _InvalidValue
-    return part, parts
-
-
-def _parse_target(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        if len(value) != 2 or any(isinstance(part, list | tuple) for part in value):
-            raise _InvalidValue
-        return tuple(map(_parse_target, value))
-    return _parse_text(value) if isinstance(value, str) else _integer_parser(0)(value)
-
-
-def _choice_type(*names: str) -> _FieldType:
-    def parse_choice(value: Any) -> str:
-        if value not in names:
-            raise _InvalidValue
-        return str(value)
-
-    return _FieldType(f"one of {', '.join(names)}", parse_choice)
-
-
-_TEXT = _FieldType("a text that is not empty", _parse_text)
-_COLUMN = _FieldType("the name of a column, or an empty text for none", _parse_any_text)
-_NAMES = _FieldType("a list of names", _parse_names)
-_TABLE = _FieldType("a table of names and values: texts, numbers, true or false", _parse_params)
-_COUNT = _FieldType("a whole number, at least 1", _integer_parser(1))
-_FLAG = _FieldType("true or false", _parse_flag)
-
-FIELD_TYPES: Mapping[str, _FieldType] = {
-    "model": _TEXT,
-    "data": _TEXT,
-    "methods": _NAMES,
-    "metrics": _NAMES,
-    "audit": _NAMES,
-    "params": _TABLE,
-    "metric_params": _TABLE,
-    "audit_params": _TABLE,
-    "text": _COLUMN,
-    "pair": _COLUMN,
-    "label": _COLUMN,
-    "limit": _COUNT,
-    "sample": _COUNT,
-    "shard": _FieldType("I/N, part I of N, such as 1/4", _parse_shard),
-    "bad_rows": _choice_type("skip", "fail"),
-    "target": _FieldType(
-        "a label, an index from 0, predicted, runner-up, gold, or a list of two of these",
-        _parse_target,
-    ),
-    "remove": _choice_type("mask", "delete", "pad", "unk", "draw", "black", "mean", "blur"),
-    "unit": _choice_type("token", "word"),
-    "truncate": _FLAG,
-    "rankings": _COUNT,
-    "seed": _FieldType("a whole number, at least 0", _integer_parser(0)),
-    "dtype": _choice_type("float64", "float32", "bfloat16", "float16"),
-    "revision": _TEXT,
-    "mlm": _TEXT,
-    "backend": _choice_type("in-process", "processes", "ray"),
-    "workers": _COUNT,
-    "device": _TEXT,
-    "batch_size": _COUNT,
-    "checkpoint": _FLAG,
-    "address": _TEXT,
-    "actors": _COUNT,
-    "gpus_per_actor": _FieldType("a number, at least 0", _parse_number),
-}
-PLAN_FIELDS = tuple(option.name for option in fields(Plan))
-EXECUTION_FIELDS = tuple(option.name for option in fields(Execution))
 
 # The backend each option belongs to; other backends reject it.
 _BACKEND_OF_FIELD = {
@@ -257,11 +186,13 @@ def build_plan(options: Mapping[str, Any], where: str = "The plan") -> tuple[Pla
         if value is None:
             continue
         try:
-            parsed[name] = FIELD_TYPES[name].parse(value)
-        except _InvalidValue:
+            kind = TypeAdapter(FIELD_TYPES[name], config=ConfigDict(strict=True))
+            parsed[name] = kind.validate_python(value)
+        except (ValueError, TypeError):
+            allowed_text, choices = _describe_type(FIELD_TYPES[name])
             raise BadPlan(
-                f"{where}: {name!r} must be {FIELD_TYPES[name].allowed}. Got {shorten_quote(repr(value))}."
-                f"{suggest_name(value, _list_choices(FIELD_TYPES[name])) if isinstance(value, str) else ''}"
+                f"{where}: {name!r} must be {allowed_text}. Got {shorten_quote(repr(value))}."
+                f"{suggest_name(value, choices) if isinstance(value, str) else ''}"
             ) from None
     for needed, what in (
         ("model", "a built-in name, a folder or a Hub id"),
@@ -274,14 +205,17 @@ def build_plan(options: Mapping[str, Any], where: str = "The plan") -> tuple[Pla
     _check_consistent(parsed, where)
     return (
         Plan(**{name: parsed[name] for name in PLAN_FIELDS if name in parsed}),
-        Execution(**{name: parsed[name] for name in EXECUTION_FIELDS if name in parsed}),
+        Execution(**{name: own for name, own in parsed.items() if name not in PLAN_FIELDS}),
     )
 
 
-def _list_choices(form: _FieldType) -> list[str]:
-    """Return the allowed names of a choice; empty for other types."""
-    before, one_of, names = form.allowed.partition("one of ")
-    return names.split(", ") if one_of and not before else []
+def _describe_type(hint: Any) -> tuple[str, list[str]]:
+    """Return what an option may be, in words, and the names of a choice."""
+    if get_origin(hint) in (Union, UnionType):
+        (hint,) = (part for part in get_args(hint) if part is not NoneType)
+    if get_origin(hint) is Literal:
+        return f"one of {', '.join(get_args(hint))}", list(get_args(hint))
+    return next(text for text in hint.__metadata__ if isinstance(text, str)), []
 
 
 def merge_options(file: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
