@@ -32,10 +32,8 @@ _SECOND_PROBE_SECONDS = 20.0  # limit of the second probe task
 _FREE_PROBE_SECONDS = 0.5  # of a probe task that is done however little work there is
 _PROBE_SIZES = (4, 16, 64)  # examples of a probe task, after one of 1
 _MIN_SPREAD, _MAX_SPREAD = 1.25, 4.0  # bounds of the factor between estimate and truth
-_COLD_SPREAD, _SINGLE_TASK_SPREAD = (
-    3.0,
-    2.0,
-)  # that factor after the first example only, or after one more task
+# That factor after the first example only, or after one more task.
+_COLD_SPREAD, _SINGLE_TASK_SPREAD = 3.0, 2.0
 _MAX_COUNTED_ROWS = 50_000  # more rows are not counted but estimated
 METRICS_ENTRY = ""  # key of the metrics' cost among the methods'
 
@@ -69,9 +67,8 @@ class RunEstimate:
     """The estimated cost of a run: time, passes and memory."""
 
     rows: int | None  # selected rows, unreadable ones and other shards included; None: unknown
-    parts: Mapping[str, MethodCost] = field(
-        default_factory=dict
-    )  # by method, and "" for the metrics
+    # By method, and under "" for the metrics.
+    parts: Mapping[str, MethodCost] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)  # peak bytes of a worker: host, device
     workers: int = 1
     own: int | None = None  # examples of this shard, finished ones included
@@ -96,14 +93,14 @@ class RunEstimate:
         """The remaining forward and backward passes of single examples; None if unknown."""
         if any(part.left is None for part in self.parts.values()):
             return None
-        return self._count_passes("forward"), self._count_passes("backward")
-
-    def _count_passes(self, which: str) -> int:
-        """Return the sum of passes; those shared by trace methods count once."""
-        counts: dict[bool, list[float]] = {True: [0.0], False: []}
-        for part in self.parts.values():
-            counts[part.shares].append(getattr(part, which) * (part.left or 0))
-        return round(max(counts[True]) + sum(counts[False]))
+        counts = []
+        for which in ("forward", "backward"):
+            shared, own = 0.0, 0.0  # passes shared by trace methods count once
+            for part in self.parts.values():
+                passes = getattr(part, which) * (part.left or 0)
+                shared, own = (max(shared, passes), own) if part.shares else (shared, own + passes)
+            counts.append(round(shared + own))
+        return counts[0], counts[1]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as plain data."""
@@ -141,28 +138,42 @@ def estimate_cost(
 
     Trying examples may take up to `share` of that work, unless they are tried in no time.
     """
-    rows = count_selected_rows(data, plan)
+    rows, identity, tests = count_selected_rows(data, plan), workers.identity, bool(plan.metrics)
     own = _count_own_examples(plan, data, rows, store)
-    left = _count_remaining(workers.identity, own, {} if store is None else store.count_results())
+    counts = {} if store is None else store.count_results()
+    left: dict[str, int | None] = {}  # by method, the examples still to be explained or measured
+    for name, setting in identity.explained.items():
+        held = min(counts.get(digest, 0) for digest in (setting, *identity.tested[name].values()))
+        left[name] = None if own is None else max(0, own - held)
     missing = tuple(name for name, count in left.items() if count != 0)
-    first = next(
-        iterate_windows(iterate_selected_rows(data, plan), tested=bool(plan.metrics)), None
-    )
+    first = next(iterate_windows(iterate_selected_rows(data, plan), tested=tests), None)
     if not missing or first is None or not first.items:
         nothing = MethodCost(0, 0.0, 0.0, ValueRange(0.0, 0.0, 0.0))
         return RunEstimate(rows, dict.fromkeys(left, nothing), workers=workers.size, own=own)
-    most = max((count for count in left.values() if count), default=None)
+    most = None if own is None else max(count or 0 for count in left.values())
     samples, spread = _time_sample_tasks(workers, first.items, missing, most, share)
     last, examples = samples[-1]
-    return RunEstimate(
-        rows,
-        {**_split_costs(left, last, examples, spread, tests=bool(plan.metrics))},
-        _merge_peak_memory([result for result, _ in samples]),
-        workers.size,
-        own,
-        # The first probe, an example of middle length, may be among the others.
-        min(sum(count for _, count in samples), len(first.items)),
-    )
+    known = {name: float(own.get("seconds", 0.0)) for name, own in last.costs.items()}
+    whole = sum(known.values())
+    parts = {}
+    for name, count in {**left, **({METRICS_ENTRY: most} if tests else {})}.items():
+        cost = last.costs.get(name, {})
+        # A task's time is divided by the methods' own timings.
+        part = known.get(name, 0.0) / whole if whole else 1 / len(missing)
+        took = last.seconds * part / examples
+        parts[name] = MethodCost(
+            count,
+            float(cost.get("forward", 0.0)) / examples,
+            float(cost.get("backward", 0.0)) / examples,
+            ValueRange(took / spread, took, took * spread),
+            name != METRICS_ENTRY and is_trace_method(method.get(name)),
+        )
+    memory: Counter[str] = Counter()
+    for result, _ in samples:
+        memory |= Counter(result.memory)  # the larger of each two
+    # The first probe, an example of middle length, may be among the others.
+    sampled = min(sum(count for _, count in samples), len(first.items))
+    return RunEstimate(rows, parts, dict(memory), workers.size, own, sampled)
 
 
 def _count_own_examples(
@@ -171,28 +182,16 @@ def _count_own_examples(
     """Return the number of examples in this shard: counted, or estimated above 50,000 rows."""
     if rows is None:
         return None
-    if rows <= _MAX_COUNTED_ROWS:
-        return sum(
-            len(items)
-            for window in iterate_windows(
-                iterate_selected_rows(data, plan), tested=bool(plan.metrics)
-            )
-            for number, items in enumerate(window.chunks)
-            if not is_in_other_shard(plan, window.number, number)
-        )
-    bad = 0 if store is None else len(store.list_bad_rows())
-    return -(-(rows - bad) // (1 if plan.shard is None else plan.shard[1]))
-
-
-def _count_remaining(
-    identity: Identity, own: int | None, counts: Mapping[str, int]
-) -> dict[str, int | None]:
-    """Return the number of examples each method has still to explain or have measured."""
-    remaining: dict[str, int | None] = {}
-    for name, setting in identity.explained.items():
-        held = min(counts.get(digest, 0) for digest in (setting, *identity.tested[name].values()))
-        remaining[name] = None if own is None else max(0, own - held)
-    return remaining
+    if rows > _MAX_COUNTED_ROWS:
+        bad = 0 if store is None else len(store.list_bad_rows())
+        return -(-(rows - bad) // (1 if plan.shard is None else plan.shard[1]))
+    windows = iterate_windows(iterate_selected_rows(data, plan), tested=bool(plan.metrics))
+    return sum(
+        len(items)
+        for window in windows
+        for number, items in enumerate(window.chunks)
+        if not is_in_other_shard(plan, window.number, number)
+    )
 
 
 def _time_sample_tasks(
@@ -204,69 +203,30 @@ def _time_sample_tasks(
 ) -> tuple[list[tuple[TaskResult, int]], float]:
     """Return probe tasks' results with their sizes, growing, and the spread of the estimate."""
     ordered = sorted(items, key=lambda item: (count_characters(item), item.row))
-    samples = [(_run_probe_task(workers, [ordered[len(ordered) // 2]], methods, 0), 1)]
-    spread, began = _COLD_SPREAD, time.monotonic()
+    samples: list[tuple[TaskResult, int]] = []
+
+    def probe(places: Sequence[int]) -> float:
+        """Do a task that belongs to no window; return its seconds per example."""
+        task = Task(-1, len(samples), tuple(ordered[at] for at in places), methods)
+        (result,) = workers.map([task])
+        samples.append((result, len(places)))
+        return max(result.seconds / len(places), 1e-9)
+
+    per_example, spread, began = probe([len(ordered) // 2]), _COLD_SPREAD, time.monotonic()
     for number, size in enumerate(_PROBE_SIZES, 1):
         size = min(size, len(ordered), most or size)
-        per_example = max(samples[-1][0].seconds / samples[-1][1], 1e-9)
         # The first example includes warm-up, so a second task is done even if it is slow.
         room = _SECOND_PROBE_SECONDS if number == 1 else PROBE_SECONDS - (time.monotonic() - began)
         if most is not None:
             room = min(room, max(_FREE_PROBE_SECONDS, share * most * per_example))
         if size <= samples[-1][1] or size * per_example > room:
             break
-        places = [round(at * (len(ordered) - 1) / (size - 1)) for at in range(size)]
-        samples.append(
-            (_run_probe_task(workers, [ordered[at] for at in places], methods, number), size)
-        )
-        now = max(samples[-1][0].seconds / size, 1e-9)
+        before = per_example
+        per_example = probe([round(at * (len(ordered) - 1) / (size - 1)) for at in range(size)])
+        change = max(before / per_example, per_example / before)
         # The first example includes warm-up: no spread can be computed from it.
-        spread = (
-            _SINGLE_TASK_SPREAD
-            if number == 1
-            else min(max(per_example / now, now / per_example, _MIN_SPREAD), _MAX_SPREAD)
-        )
+        spread = min(max(change, _MIN_SPREAD), _MAX_SPREAD) if number > 1 else _SINGLE_TASK_SPREAD
     return samples, spread
-
-
-def _run_probe_task(
-    workers: Backend, items: list[Item], methods: tuple[str, ...], number: int
-) -> TaskResult:
-    """Return the result of a probe task, which belongs to no window."""
-    (result,) = workers.map([Task(-1, number, tuple(items), methods)])
-    return result
-
-
-def _split_costs(
-    left: Mapping[str, int | None], result: TaskResult, examples: int, spread: float, *, tests: bool
-) -> dict[str, MethodCost]:
-    """Return the costs of methods and metrics: a task's time divided by their own timings."""
-    known = {name: float(own.get("seconds", 0.0)) for name, own in result.costs.items()}
-    whole = sum(known.values())
-    missing = [name for name, count in left.items() if count != 0]
-    costs = {}
-    for name, count in (*left.items(), *([(METRICS_ENTRY, _max_remaining(left))] if tests else [])):
-        own = result.costs.get(name, {})
-        share = known.get(name, 0.0) / whole if whole else 1 / max(1, len(missing))
-        took = result.seconds * share / examples
-        costs[name] = MethodCost(
-            count,
-            float(own.get("forward", 0.0)) / examples,
-            float(own.get("backward", 0.0)) / examples,
-            ValueRange(took / spread, took, took * spread),
-            name != METRICS_ENTRY and is_trace_method(method.get(name)),
-        )
-    return costs
-
-
-def _max_remaining(left: Mapping[str, int | None]) -> int | None:
-    known = [count for count in left.values() if count is not None]
-    return max(known) if len(known) == len(left) else None
-
-
-def _merge_peak_memory(results: Sequence[TaskResult]) -> dict[str, int]:
-    names = sorted({name for result in results for name in result.memory})
-    return {name: max(result.memory.get(name, 0) for result in results) for name in names}
 
 
 @dataclass(frozen=True)
@@ -338,9 +298,7 @@ class RunProgress(RunObserver):
         self._failed: Counter[str] = Counter()
         self._open: dict[tuple[int, int], Task] = {}
         self._began = clock()
-        self._expected: float | None = (
-            None  # estimated seconds of the run, used until a task is done
-        )
+        self._expected = 0.0  # estimated seconds of the run, used until a task is done
         self._recent: deque[tuple[float, Counter[str]]] = deque(maxlen=_RECENT_TASKS)
         self.bad = 0
         self.tests_failed = 0
@@ -352,7 +310,7 @@ class RunProgress(RunObserver):
     def on_estimate(self, estimate: RunEstimate) -> None:
         """Store the number of examples and the estimate, and start the clock."""
         self._total = estimate.own
-        self._expected = None if estimate.seconds is None else estimate.seconds.middle
+        self._expected = 0.0 if estimate.seconds is None else estimate.seconds.middle
         for name, part in estimate.parts.items():
             if estimate.own is not None and part.left is not None:
                 self._stored[name] = estimate.own - part.left
@@ -412,24 +370,26 @@ class RunProgress(RunObserver):
 
     def list_method_progress(self) -> list[MethodProgress]:
         """Return the progress of each method."""
-        return [self._build_method_progress(name) for name in self._methods]
+        total, progress = self._count_total(), []
+        for name in self._methods:
+            before, rate = self._before[name], self._compute_rate(name)
+            done = before + self._new[name]
+            left = None if total is None else max(0, total - done)
+            seconds = None
+            if left is not None and (rate or not left):
+                seconds = left / rate if rate else 0.0
+            elif not self._recent and self._expected > self.seconds:
+                seconds = (
+                    self._expected - self.seconds
+                )  # until the first task, which may be long, is done
+            progress.append(
+                MethodProgress(name, done, before, self._failed[name], total, rate, seconds)
+            )
+        return progress
 
     def _count_total(self) -> int | None:
         """Return the number of examples; above 50,000 rows it was estimated and may be too low."""
         return None if self._total is None else max(self._total, self._n_opened)
-
-    def _build_method_progress(self, name: str) -> MethodProgress:
-        before, total, rate = self._before[name], self._count_total(), self._compute_rate(name)
-        finished = before + self._new[name]
-        left = None if total is None else max(0, total - finished)
-        seconds = 0.0 if left == 0 else left / rate if left and rate else self._remaining_estimate()
-        return MethodProgress(name, finished, before, self._failed[name], total, rate, seconds)
-
-    def _remaining_estimate(self) -> float | None:
-        """Return the rest of the estimated seconds until the first task, which may be long, is done."""
-        if self._expected is None or self._recent or self._expected <= self.seconds:
-            return None
-        return self._expected - self.seconds
 
     def _compute_rate(self, name: str) -> float | None:
         counts = sum(own[name] for _, own in self._recent)
