@@ -12,7 +12,7 @@ from tests import run_reports, stores
 from whence.core.errors import BadStore, UnknownMethod
 from whence.explain.report import build_document
 from whence.runs.records import SCHEMAS
-from whence.runs.results import Run, RunReport, build_explanation_data, collect_results, is_run
+from whence.runs.results import Run, RunReport, build_explanation_data, collect_results
 from whence.runs.store import Store
 
 
@@ -138,7 +138,6 @@ def test_run_facts_of_a_finished_run_are_complete_and_other_folders_are_refused(
     assert (facts["model"], facts["data"], facts["failed"]) == ("reviews", "reviews.tsv", 0)
     assert finished_run.complete
     assert finished_run.last_write_time is not None
-    assert not is_run(tmp_path)
     with pytest.raises(BadStore, match="holds no run"):
         Run(tmp_path)
     with pytest.raises(BadStore, match="is no folder"):
@@ -244,12 +243,12 @@ def test_collect_results_reads_every_window_and_marks_failed_rows(tmp_path):
     folder = stores.write_store(tmp_path / "out", windows=(0, 1, 2), failing=(7,))
     run = Run(folder)
     found = collect_results(run)
-    assert found.rows == list(range(18))
+    assert [example.row for example in found.examples] == list(range(18))
     assert np.isnan(found.notes.forward[7]).all()
     assert len(found.notes) == 17
     # Each is what its own file says: the value of the hand-made store is a ninth of the digest's first half word.
     for number in (0, 11, 17):
-        seed = int(found.digests[number][:8], 16) / 2**32
+        seed = int(found.examples[number].digest[:8], 16) / 2**32
         assert found.notes.values["sufficiency"][number, 0] == pytest.approx(seed / 9)
 
 

@@ -101,37 +101,6 @@ def test_open_locked_on_a_disk_without_locks_raises_cannot_write(complete_store,
         Store.open_locked(complete_store).__enter__()
 
 
-def test_lock_on_windows_refuses_a_second_holder_until_released(tmp_path, monkeypatch):
-    """There is no Windows here: its lock is one of this system that refuses as Windows does."""
-    import fcntl
-    import importlib.util
-    from types import SimpleNamespace
-
-    from whence.runs import store
-
-    def locking(handle, how, size):
-        assert (how, size) == (2, 1)
-        assert os.lseek(handle, 0, os.SEEK_CUR) == 1 << 30  # away from what others read
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise PermissionError(13, "Permission denied") from None
-
-    monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(locking=locking, LK_NBLCK=2))
-    monkeypatch.setattr(sys, "platform", "win32")
-    spec = importlib.util.spec_from_file_location("lock_of_windows", store.__file__)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    with (
-        module.lock_folder(tmp_path / "lock"),
-        pytest.raises(StoreInUse, match=f"process {os.getpid()}"),
-        module.lock_folder(tmp_path / "lock"),
-    ):
-        pass
-    with module.lock_folder(tmp_path / "lock"):
-        pass
-
-
 # Folders.
 
 

@@ -114,9 +114,9 @@ def list_runs(
 
 def find_runs(folder: Path, depth: int = _MAX_FOLDER_DEPTH) -> list[Path]:
     """Return the run folders in a folder, itself included; runs are not nested."""
-    from whence.runs.results import is_run
+    from whence.runs.store import is_store
 
-    if is_run(folder):
+    if is_store(folder):
         return [folder]
     if depth == 0:
         return []

@@ -9,6 +9,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -95,7 +96,7 @@ def _group_by_error(failed: list[Record]) -> dict[str, FailureGroup]:
 MAX_COMPARED_EXAMPLES = 2000
 
 _EXAMPLE_COLUMNS = (
-    *("row", "example", "id", "label", "method", "target", "predicted"),
+    *("row", "example", "id", "label", "gold", "right", "method", "target", "predicted"),
     *("forward", "backward", "dropped", "refused", "error", "why"),
 )
 _SCORED_COLUMNS = ("ids", "words", "scores", "axioms")
@@ -107,25 +108,28 @@ _MAX_NAMED_EXAMPLES = 5
 
 
 @dataclass
+class StoredExample:
+    """An example of a run, beside its scores."""
+
+    row: int
+    digest: str
+    id: str = ""
+    label: str | None = None
+    gold: str | None = None  # its label as the model calls it
+    predicted: str | None = None
+    right: bool | None = None  # whether that is predicted
+    n_features: int = 0  # where the agreement of methods is known
+
+
+@dataclass
 class CollectedResults:
-    """The results of a run in memory. Lists are indexed by the number of the stored example."""
+    """The results of a run in memory; tables are indexed by the number of the example."""
 
     notes: ScoreTables
     alike: AgreementScores
-    rows: list[int]
-    digests: list[str]
-    ids: list[str]
-    labels: list[str | None]
-    predicted: list[str | None]
-    gold: Mapping[str, str]  # label of the data -> label of the model
-    n_features: list[int]  # of the examples whose agreement is known, else 0
+    examples: list[StoredExample]
     groups: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)  # of failures
     damage: dict[str, str] = field(default_factory=dict)  # file -> reason it is left out
-
-    def gold_of(self, number: int) -> str | None:
-        """Return an example's true label in the model's words; None if absent or not matched."""
-        label = self.labels[number]
-        return None if label is None else self.gold.get(label)
 
     @property
     def failures(self) -> list[dict[str, Any]]:
@@ -136,12 +140,13 @@ class CollectedResults:
 
     def add_example(self, number: int, records: Sequence[Record]) -> None:
         """Add the explanations of an example."""
-        self.ids[number], self.labels[number] = records[0]["id"], records[0]["label"]
+        example, first = self.examples[number], records[0]
+        example.id, example.label, example.gold = first["id"], first["label"], first["gold"]
         words = next((record["words"] for record in records if record.get("words")), ())
-        self.n_features[number] = sum(word is not None for word in words)
+        example.n_features = sum(word is not None for word in words)
         for record in records:
             if record["error"] is None:
-                self.predicted[number] = record["predicted"]
+                example.predicted, example.right = record["predicted"], record["right"]
                 continue
             facts = {name: record[name] for name in ("method", "error", "why")}
             group = self.groups.setdefault(
@@ -155,26 +160,20 @@ class CollectedResults:
 def collect_results(run: "Run", agreement: Sequence[str] = ()) -> CollectedResults:
     """Return the results of a run in memory; `agreement` names the metrics between methods."""
     manifest, store, damage = run.manifest, run.store, dict[str, str]()
-    examples = store.read_current("explanations", ("row", "example"), damage)
-    digests = dict(zip(examples["row"].to_pylist(), examples["example"].to_pylist(), strict=True))
-    count = len(digests)
+    found = store.read_current("explanations", ("row", "example"), damage)
+    digests = dict(zip(found["row"].to_pylist(), found["example"].to_pylist(), strict=True))
+    examples = [StoredExample(row, digests[row]) for row in sorted(digests)]
     plan, methods = manifest["plan"], run.methods
     compared = resolve_metrics(list(agreement)) if agreement and len(methods) > 1 else []
     if strange := [metric.name for metric in compared if metric.kind != "agreement"]:
         raise UnknownMetric(f"{', '.join(strange)} measures no agreement between methods.")
     results = CollectedResults(
-        ScoreTables(methods, list_run_measures(manifest), count, plan["rankings"]),
-        AgreementScores(compared, methods, count, plan["rankings"]),
-        rows=sorted(digests),
-        digests=[digests[row] for row in sorted(digests)],
-        ids=[""] * count,
-        labels=[None] * count,
-        predicted=[None] * count,
-        gold=(manifest["data"].get("labels") or {}).get("names", {}),
-        n_features=[0] * count,
+        ScoreTables(methods, list_run_measures(manifest), len(examples), plan["rankings"]),
+        AgreementScores(compared, methods, len(examples), plan["rankings"]),
+        examples,
         damage=damage,
     )
-    numbers = {row: number for number, row in enumerate(results.rows)}
+    numbers = {example.row: number for number, example in enumerate(examples)}
     task = manifest["model"].get("task", "single_label")
     setting = StoredSetting(find_method_params(manifest), plan["unit"], plan["seed"], task)
     left = MAX_COMPARED_EXAMPLES if compared else 0
@@ -252,7 +251,7 @@ def build_report(run: "Run") -> RunReport:
             "kind": "run",
             "name": run.name,
             "state": facts["state"],
-            "examples": len(results.rows),
+            "examples": len(results.examples),
             "total": facts["total"],
             "parts": manifest["parts"],
             "damage": [
@@ -355,15 +354,15 @@ def build_evaluation(
             "provenance": find_software(run.store),
         },
         setting=describe_run_setting(manifest),
-        digests=results.digests,
+        digests=[example.digest for example in results.examples],
         data=describe_run_data(run),
         seed=seed,
         calls=None,  # a run stores the passes of explanations, not those of metrics
         seconds=None,
     )
-    times = _collect_task_times(run)
+    times = _estimate_method_times(run, seed)
     for entry in payload["methods"]:
-        entry["seconds"] = _estimate_seconds_per_example(times.get(entry["method"], []), seed)
+        entry["seconds"] = times.get(entry["method"])
     return Evaluation(payload)
 
 
@@ -404,29 +403,22 @@ def describe_run_setting(manifest: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _collect_task_times(run: "Run") -> dict[str, list[tuple[float, int]]]:
-    """Return seconds and examples of every task in the log, by method."""
-    times: dict[str, list[tuple[float, int]]] = {}
+def _estimate_method_times(run: "Run", seed: int) -> dict[str, dict[str, Any] | None]:
+    """Return each method's seconds per example with an interval; tasks of the log are the observations."""
+    tasks: dict[str, list[tuple[float, int]]] = {}
     for event in run.store.events("task"):
         for name, cost in (event.get("costs") or {}).items():
             examples = cost.get("examples", event.get("examples"))
             if name and examples and cost.get("seconds") is not None:
-                times.setdefault(name, []).append((float(cost["seconds"]), int(examples)))
+                tasks.setdefault(name, []).append((float(cost["seconds"]), int(examples)))
+    times: dict[str, dict[str, Any] | None] = {}
+    for name, own in tasks.items():
+        seconds, counts = np.array(own, dtype=np.float64).T
+        key = ("evaluate", "cost", seed)
+        interval = interval_to_dict(bootstrap_seconds_per_example(seconds, counts, key))
+        ends = {"least": float((seconds / counts).min()), "most": float((seconds / counts).max())}
+        times[name] = interval and {**interval, **ends}
     return times
-
-
-def _estimate_seconds_per_example(
-    tasks: Sequence[tuple[float, int]], seed: int
-) -> dict[str, Any] | None:
-    """Return a method's seconds per example with an interval; tasks are the observations."""
-    if not tasks:
-        return None
-    seconds, counts = np.array(tasks, dtype=np.float64).T
-    times = seconds / counts
-    interval = interval_to_dict(
-        bootstrap_seconds_per_example(seconds, counts, ("evaluate", "cost", seed))
-    )
-    return interval and {**interval, "least": float(times.min()), "most": float(times.max())}
 
 
 EXPLANATION_COLUMNS = (
@@ -553,12 +545,11 @@ def select_examples(run: "Run", results: CollectedResults) -> list[dict[str, Any
     measure, chosen = select_deciding_metric(results), list[tuple[str, int, int]]()
     if measure is not None:
         gains = compute_gains_over_random(results, measure)
-        for place in _rank_methods(gains):
-            own = gains[:, place]
-            chosen += [
-                ("best", int(np.nanargmax(own)), place),
-                ("worst", int(np.nanargmin(own)), place),
-            ]
+        # Methods measured on several examples, by mean gain, best first.
+        tested = np.flatnonzero((~np.isnan(gains)).sum(0) > 1).tolist()
+        for place in sorted(tested, key=lambda at: -float(np.nanmean(gains[:, at])))[:MAX_METHODS]:
+            chosen.append(("best", int(np.nanargmax(gains[:, place])), place))
+            chosen.append(("worst", int(np.nanargmin(gains[:, place])), place))
     else:
         for place in range(min(_MAX_UNTESTED_METHODS, len(results.notes.methods))):
             numbers = _select_untested_examples(results, place)
@@ -575,28 +566,16 @@ def select_examples(run: "Run", results: CollectedResults) -> list[dict[str, Any
 
 def _select_untested_examples(results: CollectedResults, place: int) -> list[int]:
     """Return examples of a run without metrics: the first wrong prediction, the first of each class."""
+    examples = results.examples
     explained = [
         number
-        for number, label in enumerate(results.predicted)
-        if label is not None and not np.isnan(results.notes.forward[number, place])
+        for number, example in enumerate(examples)
+        if example.predicted is not None and not np.isnan(results.notes.forward[number, place])
     ]
-    wrong = [
-        number
-        for number in explained
-        if (gold := results.gold_of(number)) is not None and gold != results.predicted[number]
-    ]
-    firsts = {results.predicted[number]: number for number in reversed(explained)}
-    return sorted(
-        list(dict.fromkeys([*wrong[:1], *sorted(firsts.values())]))[:_MAX_UNTESTED_EXAMPLES]
-    )
-
-
-def _rank_methods(gains: Array) -> list[int]:
-    """Return the columns of the methods measured on several examples, by mean gain, best first."""
-    tested = np.flatnonzero((~np.isnan(gains)).sum(0) > 1)
-    return sorted(tested.tolist(), key=lambda place: -float(np.nanmean(gains[:, place])))[
-        :MAX_METHODS
-    ]
+    wrong = [number for number in explained if examples[number].right is False]
+    firsts = {examples[number].predicted: number for number in reversed(explained)}
+    chosen = dict.fromkeys([*wrong[:1], *sorted(firsts.values())])
+    return sorted(list(chosen)[:_MAX_UNTESTED_EXAMPLES])
 
 
 def _build_example(
@@ -607,15 +586,10 @@ def _build_example(
     number: int,
     place: int,
 ) -> dict[str, Any]:
-    notes, row = results.notes, results.rows[number]
-    value = null = None
+    notes, example, value, null = results.notes, results.examples[number], None, None
     if measure is not None:
-        value, null = (
-            None
-            if np.isnan(table[measure.name][number, place])
-            else float(table[measure.name][number, place])
-            for table in (notes.values, notes.nulls)
-        )
+        values = (table[measure.name][number, place] for table in (notes.values, notes.nulls))
+        value, null = (None if np.isnan(one) else float(one) for one in values)
     return {
         "which": which,
         "method": notes.methods[place],
@@ -623,12 +597,12 @@ def _build_example(
         "value": value,
         "null": null,
         "direction": None if measure is None else measure.entry.facts["direction"],
-        "row": row,
-        "id": results.ids[number],
-        "label": results.labels[number],
-        "gold": results.gold_of(number),
+        "row": example.row,
+        "id": example.id,
+        "label": example.label,
+        "gold": example.gold,
         "says": [],
-        "explained": run.explanation(row, notes.methods[place]),
+        "explained": run.explanation(example.row, notes.methods[place]),
     }
 
 
@@ -637,7 +611,8 @@ def _find_disagreement(results: CollectedResults) -> tuple[int, str] | None:
     pairs = results.alike.pairs.get(_AGREEMENT)
     if pairs is None:
         return None
-    means = np.where(np.array(results.n_features) < _MIN_FEATURES, np.nan, mean_of_known(pairs, 1))
+    short = np.array([example.n_features < _MIN_FEATURES for example in results.examples])
+    means = np.where(short, np.nan, mean_of_known(pairs, 1))
     if np.isnan(means).all():
         return None
     number, n_read = int(np.nanargmin(means)), min(len(means), MAX_COMPARED_EXAMPLES)
@@ -651,42 +626,22 @@ _HISTOGRAM_BINS = 24
 
 def summarise_predictions(results: CollectedResults) -> dict[str, Any]:
     """Return counts of predicted classes; with true labels also accuracy and majority share."""
-    known = [label for label in results.predicted if label is not None]
-    summary = {"classes": dict(Counter(known)), "accuracy": None, "majority": None}
-    right = mark_correct(results)
-    if right is None:
-        return summary
-    both = zip(results.labels, results.predicted, strict=True)
-    truths = [label for label, predicted in both if label is not None and predicted is not None]
-    most = Counter(truths).most_common(1)[0][1]
-    return {**summary, "accuracy": compute_share(right), "majority": most / len(truths)}
-
-
-def compute_share(flags: Any) -> dict[str, Any] | None:
-    """Return the share of ones with its exact Clopper-Pearson interval; NaN is not counted."""
-    known = flags[~np.isnan(flags)]
-    if not len(known):
-        return None
-    low, high = clopper_pearson_interval(int(known.sum()), len(known))
-    return {"mean": float(known.mean()), "low": low, "high": high, "n": len(known)}
-
-
-def mark_correct(results: CollectedResults) -> Any | None:
-    """Return 1 per correct prediction, 0 per wrong one, NaN without a label; None if all are NaN."""
-    right = [
-        np.nan
-        if label is None or (gold := results.gold_of(number)) is None
-        else float(label == gold)
-        for number, label in enumerate(results.predicted)
-    ]
-    flags = np.array(right, dtype=np.float64)
-    return flags if len(flags) and not np.isnan(flags).all() else None
+    known = [example for example in results.examples if example.predicted is not None]
+    classes = dict(Counter(example.predicted for example in known))
+    right = [example.right for example in known if example.right is not None]
+    if not right:
+        return {"classes": classes, "accuracy": None, "majority": None}
+    low, high = clopper_pearson_interval(sum(right), len(right))
+    accuracy = {"mean": sum(right) / len(right), "low": low, "high": high, "n": len(right)}
+    truths = Counter(example.label for example in known if example.label is not None)
+    majority = truths.most_common(1)[0][1] / truths.total()
+    return {"classes": classes, "accuracy": accuracy, "majority": majority}
 
 
 def build_charts(results: CollectedResults, evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return chart data: histograms of gains over random, and matrices of agreement."""
-    charts = []
-    measure = select_deciding_metric(results)
+    """Return chart data: a histogram of gains over random, and a matrix of agreement."""
+    charts: list[dict[str, Any]] = []
+    methods, measure = results.notes.methods, select_deciding_metric(results)
     if measure is not None:
         gains = compute_gains_over_random(results, measure)
         known = gains[~np.isnan(gains)]
@@ -694,7 +649,7 @@ def build_charts(results: CollectedResults, evaluation: Mapping[str, Any]) -> li
             edges = np.histogram_bin_edges(known, _HISTOGRAM_BINS)
             series = [
                 {"name": name, "counts": np.histogram(own, edges)[0].tolist(), "n": len(own)}
-                for place, name in enumerate(results.notes.methods)
+                for place, name in enumerate(methods)
                 if len(own := gains[~np.isnan(gains[:, place]), place])
             ]
             charts.append(
@@ -707,33 +662,22 @@ def build_charts(results: CollectedResults, evaluation: Mapping[str, Any]) -> li
                     "series": series,
                 }
             )
-    return [*charts, *_build_agreement_matrices(results.notes.methods, evaluation["agreement"])]
-
-
-def _build_agreement_matrices(
-    methods: list[str], rows: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    matrices = []
-    for measure in dict.fromkeys(row["measure"] for row in rows):
-        own = {(row["a"], row["b"]): row for row in rows if row["measure"] == measure}
-        counts = {row["n"] for row in own.values() if row["n"]}
-        if not counts or len(methods) < 3:
-            continue
-        either = {**own, **{(b, a): row for (a, b), row in own.items()}}
-        n = f"n={min(counts)}" if len(counts) == 1 else f"n={min(counts)} to {max(counts)}"
-        matrices.append(
+    counts = sorted({row["n"] for row in evaluation["agreement"] if row["n"]})
+    if counts and len(methods) > 2:
+        means = {(row["a"], row["b"]): row["mean"] for row in evaluation["agreement"]}
+        means |= {(b, a): mean for (a, b), mean in means.items()}
+        n = f"n={counts[0]}" if len(counts) == 1 else f"n={counts[0]} to {counts[-1]}"
+        charts.append(
             {
                 "kind": "matrix",
-                "title": f"Agreement of each two methods by {measure.replace('_', ' ')}, {n}",
+                "title": f"Agreement of each two methods by {_AGREEMENT.replace('_', ' ')}, {n}",
                 "rows": methods,
                 "columns": methods,
-                "values": [
-                    [1.0 if a == b else either[a, b]["mean"] for b in methods] for a in methods
-                ],
+                "values": [[1.0 if a == b else means[a, b] for b in methods] for a in methods],
                 "range": [-1, 1],
             }
         )
-    return matrices
+    return charts
 
 
 def list_sessions(run: "Run") -> list[dict[str, Any]]:
@@ -748,21 +692,13 @@ def list_sessions(run: "Run") -> list[dict[str, Any]]:
             sessions.append({**session, "with": {**event.get("software", {}), **known}})
         sessions[-1]["ended"] = at
         sessions[-1]["tasks"] += event["kind"] == "task"
-    return [{**one, "seconds": _seconds_between(one["began"], one["ended"])} for one in sessions]
-
-
-def _seconds_between(began: Any, ended: Any) -> float | None:
-    """Return the seconds between two ISO times; None if invalid or negative (clock set back)."""
-    try:
-        spent = (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
-    except (TypeError, ValueError):
-        return None
-    return spent if spent >= 0 else None
-
-
-def is_run(folder: str | Path) -> bool:
-    """Return whether a folder holds a run, whole or damaged."""
-    return is_store(Path(folder))
+    for session in sessions:
+        session["seconds"] = None
+        with suppress(TypeError, ValueError):  # the log is cut short, or not of whence
+            began, ended = map(datetime.fromisoformat, (session["began"], session["ended"]))
+            if ended >= began:  # else the clock was set back
+                session["seconds"] = (ended - began).total_seconds()
+    return sessions
 
 
 class Run:
@@ -770,7 +706,7 @@ class Run:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        if not is_run(self.folder):
+        if not is_store(self.folder):
             what = "is no folder" if not self.folder.is_dir() else "holds no run"
             raise BadStore(
                 f"{str(folder)!r} {what}. Give the folder that `whence run --out` wrote to; `whence runs DIR` lists "
@@ -828,8 +764,11 @@ class Run:
         try:
             manifest = self.manifest
         except BadStore as error:
-            own = {"folder": str(self.folder), "name": self.name}
-            return {**_DAMAGED_RUN, **own, "why": str(error)}
+            return {
+                **{"folder": str(self.folder), "name": self.name, "model": None, "data": None},
+                **{"methods": [], "metrics": [], "audit": [], "state": "damaged"},
+                **{"done": 0, "total": None, "failed": 0, "bad": 0, "why": str(error)},
+            }
         plan, totals = manifest["plan"], self.store.totals()
         if manifest["state"] == "complete":
             done = total = totals["examples"]
@@ -905,17 +844,3 @@ class Run:
     def __repr__(self) -> str:
         facts = self.facts()
         return f"<Run {facts['name']}: {facts['state']}, {facts['done']} examples>"
-
-
-_DAMAGED_RUN: dict[str, Any] = {
-    "model": None,
-    "data": None,
-    "methods": [],
-    "metrics": [],
-    "audit": [],
-    "state": "damaged",
-    "done": 0,
-    "total": None,
-    "failed": 0,
-    "bad": 0,
-}

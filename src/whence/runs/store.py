@@ -16,7 +16,6 @@ import os
 import re
 import shutil
 import socket
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,6 +29,7 @@ from typing import IO, Any, NamedTuple, Self, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from filelock import FileLock, Timeout
 
 from whence.core.errors import BadParameter, BadStore, CannotWrite, StoreInUse
 from whence.core.files import (
@@ -73,7 +73,6 @@ from whence.runs.task import Identity, TaskResult
 
 FORMAT = "whence run"
 Manifest = dict[str, Any]
-# Setting fields that must be equal in a folder, since its methods are compared in one table.
 # What must be equal in a folder: of the manifest, and of its settings, since its methods are compared in one table.
 _SHARED_FACTS = (
     ("model", "model", ("fingerprint", "name")),
@@ -257,75 +256,49 @@ def decode_json(raw: bytes) -> dict[str, Any]:
 
 # The lock.
 
-_LOCK_OFFSET = 1 << 30  # a byte beyond the end: Windows blocks reading of locked bytes
-_LOCKS_OF_PROCESS: set[int] = set()  # handles of the locks that this process holds
+_LACKS_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)  # of a disk
 
 
 @contextmanager
 def lock_folder(path: Path) -> Iterator[None]:
     """Context manager: hold the lock of a store's folder; the system releases it when its holder ends."""
     folder = str(path.parent)
+
+    def sign(handle: int) -> None:
+        """Name the holder, for the error message of a second run; it may be stale, only the lock counts."""
+        os.ftruncate(handle, 0)
+        os.write(handle, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode())
+
+    lock = FileLock(
+        path, blocking=False, fallback_to_soft=False, preserve_lock_file=True, on_acquired=sign
+    )
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        lock.acquire()
+    except Timeout:
+        raise StoreInUse(
+            f"Another run is writing to {folder!r}{_describe_holder(path)}. Wait until it ends, or give another folder; "
+            "results of two folders are brought together by `whence store merge`."
+        ) from None
     except OSError as error:
+        if error.errno in _LACKS_LOCKS:
+            raise CannotWrite(
+                f"The folder {folder!r} cannot be locked: {error.strerror}. Choose one on a disk that has locks."
+            ) from None
         raise CannotWrite(
             f"Cannot write to the folder {folder!r}: {error.strerror}. Choose a folder that you may write to."
         ) from None
     try:
-        _lock_file(handle)
-    except OSError as error:
-        holder = _describe_holder(os.read(handle, 1000))
-        os.close(handle)
-        if not isinstance(error, BlockingIOError | PermissionError):
-            raise CannotWrite(
-                f"The folder {folder!r} cannot be locked: {error.strerror}. Choose one on a disk that has locks."
-            ) from None
-        raise StoreInUse(
-            f"Another run is writing to {folder!r}{holder}. Wait until it ends, or give another folder; results of two "
-            "folders are brought together by `whence store merge`."
-        ) from None
-    # For the error message of a second run; may be stale, only the lock counts.
-    who = json.dumps({"pid": os.getpid(), "host": socket.gethostname()})
-    os.truncate(path, 0)
-    os.write(handle, who.encode())
-    _LOCKS_OF_PROCESS.add(handle)
-    try:
         yield
     finally:
-        if handle in _LOCKS_OF_PROCESS:
-            _LOCKS_OF_PROCESS.remove(handle)
-            os.close(handle)
+        lock.release()
 
 
-def _describe_holder(content: bytes) -> str:
+def _describe_holder(path: Path) -> str:
     try:
-        who = json.loads(content)
+        who = json.loads(path.read_bytes())
         return f" (process {int(who['pid'])} on {who['host']})"
-    except (ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError):
         return ""
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock_file(handle: int) -> None:
-        os.lseek(handle, _LOCK_OFFSET, os.SEEK_SET)
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        finally:
-            os.lseek(handle, 0, os.SEEK_SET)
-else:
-    import fcntl
-
-    def _release_after_fork() -> None:
-        """Close inherited locks in a forked child, which would hold them after its parent's end."""
-        while _LOCKS_OF_PROCESS:
-            os.close(_LOCKS_OF_PROCESS.pop())
-
-    os.register_at_fork(after_in_child=_release_after_fork)
-
-    def _lock_file(handle: int) -> None:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 # Reading.
@@ -625,17 +598,26 @@ class WindowResults:
         return len(self._failed)
 
 
-class CurrentData:
-    """The data of a window as it is now: which stored rows still belong to it, with current ids and labels."""
+class OpenWindow:
+    """A window's data as it is now: which stored rows still belong to it, with current ids and labels."""
 
     def __init__(self, window: Window, manifest: Manifest, has_further_rows: bool) -> None:
-        # Label of the data -> label of the model.
-        self._gold: Mapping[str, str] = (manifest["data"].get("labels") or {}).get("names", {})
         self._items = {item.row: item for item in window.items}
         self._settings = manifest["settings"]
         # Rows after the last are kept if an earlier run had a higher limit.
         self.end = max(self._items, default=-1)
         self._has_further_rows = has_further_rows
+        self.had_results = self.gained_results = False
+        items = self._items.values()
+        # Label of the data -> label of the model.
+        gold = (manifest["data"].get("labels") or {}).get("names", {})
+        self._rows = pa.array(self._items, pa.int64())
+        self._names = {
+            "example": pa.array([item.digest for item in items], pa.string()),
+            "id": pa.array([item.id for item in items], pa.string()),
+            "label": pa.array([item.example.label for item in items], pa.string()),
+            "gold": pa.array([gold.get(item.example.label or "") for item in items], pa.string()),
+        }
 
     def is_current(self, row: int, key: str, setting: str, example: str) -> bool:
         """Return whether a stored row is a result of the current example in that row."""
@@ -658,20 +640,13 @@ class CurrentData:
 
         No explanation depends on the label unless it is the target, so a label may change.
         """
-        changed: dict[str, list[Any]] = {name: [] for name in ("example", "id", "label", "gold", "right")}  # fmt: skip
-        for record in table.select(["row", "predicted", *changed]).to_pylist():
-            if (item := self._items.get(record["row"])) is not None:
-                names = {"example": item.digest, "id": item.id, "label": item.example.label}
-                gold = self._gold.get(item.example.label or "")
-                known = None not in (gold, record["predicted"])
-                right = gold == record["predicted"] if known else None
-                record |= {**names, "gold": gold, "right": right}
-            for name, values in changed.items():
-                values.append(record[name])
-        for name, values in changed.items():
-            column = table.schema.field(name)
+        places = pc.index_in(table["row"], value_set=self._rows)
+        now = {name: pc.take(values, places) for name, values in self._names.items()}
+        now["right"] = pc.equal(now["gold"], table["predicted"])
+        for name, values in now.items():
+            column = pc.if_else(places.is_valid(), values, table[name])
             place = table.schema.get_field_index(name)
-            table = table.set_column(place, column, pa.array(values, type=column.type))
+            table = table.set_column(place, table.schema.field(name), column)
         return table
 
 
@@ -688,9 +663,7 @@ class Store(StoreReader):
         self._covers = False  # whether this run completes the manifest
         self._shorter = False  # whether an earlier run had a higher limit
         self._last: int | None = None  # last closed window
-        self._open: dict[int, CurrentData] = {}  # windows
-        self._reopened: set[int] = set()  # windows that had results
-        self._joined: set[int] = set()  # those that got more
+        self._open: dict[int, OpenWindow] = {}
 
     @classmethod
     @contextmanager
@@ -726,7 +699,7 @@ class Store(StoreReader):
 
         Results none of which belongs to the data are refused: all of them would be lost.
         """
-        now = CurrentData(window, self.manifest, self._shorter)
+        now = OpenWindow(window, self.manifest, self._shorter)
         tables = {name: self._read_sound_files(name, window.number) for name in TABLES}
         stored = [(n, table) for n, files in tables.items() for table in files.values()]
         if window.items and stored and not any(now.keep_current(*one).num_rows for one in stored):
@@ -735,19 +708,17 @@ class Store(StoreReader):
                 f"{str(self.folder)!r} holds results of other data: in rows {min(rows)} to {max(rows)} of "
                 f"{self.manifest['data'].get('name')!r} no example is what it was. Give another folder."
             )
-        self._open[window.number] = now
-        self._reopened |= {window.number} if stored else set()
+        self._open[window.number], now.had_results = now, bool(stored)
         return WindowResults(t for name in TABLES for t in self.tidy(name, tables[name], now))
 
     def add_result(self, result: TaskResult) -> None:
         """Write the tables of a finished chunk, joined with those of an earlier run of other methods."""
+        now = self._open[result.window]
         for name, table in result.tables.items():
             if table.num_rows:
                 path = self.folder / name / f"{result.window:06d}-{result.chunk:03d}.parquet"
-                if name == "explanations":
-                    table = self._open[result.window].with_labels(table)
-                self.add_rows(path, table)
-        self._joined |= {result.window} & self._reopened
+                self.add_rows(path, now.with_labels(table) if name == "explanations" else table)
+        now.gained_results = True
         facts = {"window": result.window, "chunk": result.chunk, "seconds": result.seconds}
         more = {"examples": result.counts.examples, "costs": result.costs, "worker": result.worker}
         self.log_event("task", {**facts, **more, "memory": result.memory})
@@ -755,7 +726,7 @@ class Store(StoreReader):
     def close_window(self, window: Window) -> None:
         """Finish a window whose chunks are done: failures that were retried go, unreadable rows are written."""
         now = self._open.pop(window.number)
-        for name in TABLES if window.number in self._joined else ():
+        for name in TABLES if now.had_results and now.gained_results else ():
             self.tidy(name, self._read_sound_files(name, window.number), now)
         self._last = max(window.number, -1 if self._last is None else self._last)
         path = self.folder / UNREADABLE / f"{window.number:06d}.parquet"
@@ -823,7 +794,7 @@ class Store(StoreReader):
         self._write_table(path, merge_rows(name, parts))
 
     def tidy(
-        self, name: str, files: Mapping[Path, pa.Table], now: CurrentData | None = None
+        self, name: str, files: Mapping[Path, pa.Table], now: OpenWindow | None = None
     ) -> list[pa.Table]:
         """Return the tables of a window's files without outdated rows and doubles; changed files are written."""
         kept = {p: t if now is None else now.keep_current(name, t) for p, t in files.items()}
