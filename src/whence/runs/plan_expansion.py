@@ -3,9 +3,8 @@
 Apart from `plan.py`, which is imported by every command: the registries here import torch, which takes seconds.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -26,40 +25,19 @@ ALL, TRACE_METHODS, NONE = "all", "readers", "none"
 AGREEMENT = "agreement"
 _INSPECTED_ROWS = 64  # rows read to detect the kind of data
 
-# Placeholders of a model's replacement tokens or fills, before it is loaded.
-_TEXT_REPLACEMENTS = {"mask": 0, "pad": 0, "unk": 0, "draw": 0}
-_IMAGE_REPLACEMENTS = {"black": 0, "mean": 0, "blur": 0}
-
-
-@dataclass(frozen=True)
-class _DataKind:
-    """The kind of a data set, by its first rows: pictures, rationales, masks."""
-
-    rationales: bool
-    masks: bool
-    pictures: bool
-
-    @property
-    def replacements(self) -> dict[str, int]:
-        return _IMAGE_REPLACEMENTS if self.pictures else _TEXT_REPLACEMENTS
-
-    def suits(self, entry: Entry) -> bool:
-        """Return whether a metric applies to the data; agreement metrics never do (several methods)."""
-        facts = entry.facts
-        if facts["kind"] == AGREEMENT or facts.get("takes") == (
-            "text" if self.pictures else "picture"
-        ):
-            return False
-        marked = self.masks if self.pictures else self.rationales
-        return marked or not (facts["kind"] == "plausibility" or facts.get("rationales", False))
-
 
 def resolve_plan(plan: Plan, data: Dataset) -> Plan:
     """Return the plan with groups expanded and parameters parsed; raise if it is invalid."""
-    kind = _DataKind(**describe_annotations(_read_first_examples(data, plan)))
-    methods = _expand_methods(plan.methods)
-    resolve_methods(methods, plan.params, kind.replacements, from_text=True)
-    metrics = _expand_metrics(plan.metrics, kind)
+    marks = describe_annotations(_read_first_examples(data, plan))
+    method_groups = {
+        TRACE_METHODS: list_default_methods(),
+        ALL: [name for name in method.names() if name != "random"],
+    }
+    methods = _expand_groups(plan.methods or (TRACE_METHODS,), method_groups)
+    # The model is not loaded yet: what it removes an input by has a placeholder.
+    fillers = ("black", "mean", "blur") if marks["pictures"] else ("mask", "pad", "unk", "draw")
+    resolve_methods(methods, plan.params, dict.fromkeys(fillers, 0), from_text=True)
+    metrics = _expand_metrics(plan.metrics, **marks)
     if metrics:
         resolve_metrics(metrics, plan.metric_params, from_text=True)
     audit = _expand_experiments(plan.audit, plan.audit_params)
@@ -78,14 +56,11 @@ def resolve_plan(plan: Plan, data: Dataset) -> Plan:
 
 def _read_first_examples(data: Dataset, plan: Plan) -> list[Example]:
     """Return the examples of the first 64 rows; raise if none can be read."""
-    examples, bad = [], None
-    for row in islice(data, _INSPECTED_ROWS):
-        if isinstance(row, SkippedRow):
-            bad = bad or row
-            if plan.bad_rows == "fail":
-                raise unreadable_row_error(row)
-        else:
-            examples.append(row.example)
+    rows = list(islice(data, _INSPECTED_ROWS))
+    bad = next((row for row in rows if isinstance(row, SkippedRow)), None)
+    if bad is not None and plan.bad_rows == "fail":
+        raise unreadable_row_error(bad)
+    examples = [row.example for row in rows if not isinstance(row, SkippedRow)]
     if not examples and bad is not None:
         raise BadExamples(
             f"None of the first rows of {data.name} can be read. {bad.where}: {bad.why}"
@@ -102,43 +77,39 @@ def unreadable_row_error(bad: SkippedRow) -> BadExamples:
     )
 
 
-def _expand_methods(names: Sequence[str]) -> list[str]:
-    groups: dict[str, Callable[[], list[str]]] = {
-        TRACE_METHODS: list_default_methods,
-        ALL: lambda: [name for name in method.names() if name != "random"],
-    }
-    return _expand_groups(names or (TRACE_METHODS,), groups)
-
-
-def _expand_metrics(names: Sequence[str], kind: _DataKind) -> list[str]:
+def _expand_metrics(
+    names: Sequence[str], *, rationales: bool, masks: bool, pictures: bool
+) -> list[str]:
     """Return metric names with kinds, groups and "all" expanded to those that suit the data."""
     if NONE in names:
         if len(names) > 1:
             raise BadPlan(f"metrics = 'none' stands alone. Got {', '.join(names)}.")
         return []
-    suited = [entry for entry in metric if kind.suits(entry)]
-    group_names = {own for e in metric for own in (e.facts["kind"], e.facts.get("group")) if own}
-    groups: dict[str, Callable[[], list[str]]] = {
-        ALL: lambda: [entry.name for entry in suited],
-        **{name: partial(_list_group_metrics, suited, name) for name in group_names},
-    }
-    alike = {AGREEMENT, *(e.name for e in metric if e.facts["kind"] == AGREEMENT)}
-    if compared := [name for name in names if name in alike]:
+    compared, groups = {AGREEMENT}, dict[str, list[str]]()
+    for entry in metric:
+        facts = entry.facts
+        if facts["kind"] == AGREEMENT:
+            compared.add(entry.name)
+            continue
+        needs_marks = facts["kind"] == "plausibility" or facts.get("rationales", False)
+        suits = facts.get("takes") != ("text" if pictures else "picture") and (
+            not needs_marks or (masks if pictures else rationales)
+        )
+        for group in (ALL, facts["kind"], facts.get("group")):
+            if group is not None:
+                groups.setdefault(group, []).extend([entry.name] if suits else [])
+    if own := [name for name in names if name in compared]:
         raise BadPlan(
-            f"{', '.join(compared)} compares methods with each other and is no result of one explanation; the report "
+            f"{', '.join(own)} compares methods with each other and is no result of one explanation; the report "
             "of a run computes it. Leave it out of metrics."
         )
+    for name in names:
+        if groups.get(name) == []:
+            raise BadPlan(
+                f"No metric of {name} suits this data: it has no rationales or masks, or is of the other kind. "
+                "Name metrics that do (whence list metrics)."
+            )
     return _expand_groups(names, groups)
-
-
-def _list_group_metrics(suited: Iterable[Entry], name: str) -> list[str]:
-    names = [e.name for e in suited if name in (e.facts["kind"], e.facts.get("group"))]
-    if not names:
-        raise BadPlan(
-            f"No metric of {name} suits this data: it has no rationales or masks, or is of the other kind. "
-            "Name metrics that do (whence list metrics)."
-        )
-    return names
 
 
 def _expand_experiments(names: Sequence[str], params: Mapping[str, Any]) -> list[str]:
@@ -154,12 +125,9 @@ def _expand_experiments(names: Sequence[str], params: Mapping[str, Any]) -> list
     return [one.name for one in experiments]
 
 
-def _expand_groups(
-    names: Sequence[str], groups: Mapping[str, Callable[[], list[str]]]
-) -> list[str]:
+def _expand_groups(names: Sequence[str], groups: Mapping[str, list[str]]) -> list[str]:
     """Return names with groups replaced by their members, without duplicates."""
-    members = [own for name in names for own in (groups[name]() if name in groups else [name])]
-    return list(dict.fromkeys(members))
+    return list(dict.fromkeys(member for name in names for member in groups.get(name, [name])))
 
 
 def _parse_param_values(params: Mapping[str, Any], entries: Iterable[Entry]) -> dict[str, Any]:
