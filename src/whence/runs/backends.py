@@ -20,7 +20,7 @@ import sys
 import traceback
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -83,20 +83,21 @@ class InProcessBackend:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.__dict__.pop("_worker", None)  # releases the model too
+        self.__dict__.pop("worker", None)  # releases the model too
+
+    @cached_property
+    def worker(self) -> "Worker":
+        """The worker, with the model."""
+        return self._load()
 
     @property
     def identity(self) -> Identity:
         """The identity of the model and code."""
-        return self._worker.identity
+        return self.worker.identity
 
     def map(self, tasks: Iterable[Task]) -> Iterator[TaskResult]:
         """Yield the results of tasks, in order."""
-        yield from map(self._worker.do, tasks)
-
-    @cached_property
-    def _worker(self) -> "Worker":
-        return self._load()
+        yield from map(self.worker.do, tasks)
 
 
 # In the process of a worker. Errors are answers: an exception would lose its kind on the way.
@@ -171,12 +172,8 @@ def _end_with_parent() -> None:
     os._exit(0)
 
 
-def _begin_in_process() -> Identity | WhenceError:
-    return _program.begin()
-
-
-def _do_in_process(task: Task) -> TaskResult | WhenceError:
-    return _program.do(task)
+def _call_program(step: str, *args: Any) -> Any:
+    return getattr(_program, step)(*args)
 
 
 # In the process of the run.
@@ -226,7 +223,7 @@ class PoolJob:
 
 def _merge_results(parts: Sequence[TaskResult]) -> TaskResult:
     """Return the results of all examples of a task as one."""
-    from whence.runs.records import join_tables
+    import pyarrow as pa
 
     costs: dict[str, Counter[str]] = {}
     memory: dict[str, int] = {}
@@ -236,7 +233,9 @@ def _merge_results(parts: Sequence[TaskResult]) -> TaskResult:
         memory |= {name: max(peak, memory.get(name, 0)) for name, peak in part.memory.items()}
     return replace(
         parts[0],
-        tables=join_tables([part.tables for part in parts]),
+        tables={
+            name: pa.concat_tables(part.tables[name] for part in parts) for name in parts[0].tables
+        },
         seconds=sum(part.seconds for part in parts),
         costs={name: dict(own) for name, own in costs.items()},
         worker=", ".join(sorted({part.worker for part in parts if part.worker})),
@@ -492,13 +491,13 @@ class ProcessWorker:
         context = multiprocessing.get_context(START_METHOD)
         self._executor = ProcessPoolExecutor(1, context, _start_program, load_args)
         with _prepare_start(environment):
-            self.loaded = self._executor.submit(_begin_in_process)
+            self.loaded = self._executor.submit(_call_program, "begin")
         (self.process,) = self._executor._processes.values()  # it has no other way to kill one
 
     def submit(self, task: Task) -> "Future[TaskResult | WhenceError]":
         """Queue a task."""
         try:
-            return self._executor.submit(_do_in_process, task)
+            return self._executor.submit(_call_program, "do", task)
         except BrokenProcessPool as error:  # it died while it had nothing to do
             answer = Future[TaskResult | WhenceError]()
             answer.set_exception(error)
@@ -523,24 +522,31 @@ class ProcessWorker:
 
 
 @contextmanager
-def _prepare_start(environment: dict[str, str]) -> Iterator[None]:
+def _prepare_start(environment: Mapping[str, str]) -> Iterator[None]:
     """Context manager: what is started in it gets these variables, ignores Ctrl-C, and runs no script of the caller."""
-    main, before = sys.modules["__main__"], {name: os.environ.get(name) for name in environment}
-    sys.modules["__main__"] = ModuleType("__main__")  # multiprocessing would run its file again
-    os.environ.update(environment)
+    main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
     # Blocked signals are inherited, and wait here: Ctrl-C must reach this process alone.
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if os.name == "posix" else set()  # fmt: skip
     try:
-        yield
+        with set_environment(environment):
+            yield
     finally:
         if os.name == "posix":
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        sys.modules["__main__"] = main
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        sys.modules["__main__"] = main  # multiprocessing would have run its file again
+
+
+@contextmanager
+def set_environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Context manager: set environment variables; what was there comes back."""
+    before = {name: os.environ[name] for name in variables if name in os.environ}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name in variables:
+            os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 def count_cores() -> int:

@@ -9,7 +9,7 @@ gets the same bits.
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 from whence.core.errors import BadExamples
 from whence.core.seed import build_generator
@@ -96,22 +96,19 @@ def iterate_windows(
     A window has at most `size` unreadable rows, too. `tested`: metrics are computed, so chunks are smaller.
     """
     number, items, bad, weight = 0, list[Item](), list[SkippedRow](), 0
-    for entry in rows:
+    for entry in chain(rows, [None]):  # None: the end
         if isinstance(entry, SkippedRow):
             bad.append(entry)
-            if len(bad) == size:  # a file of unreadable rows must not fill the memory
-                yield Window(number, split_into_chunks(items, tested=tested), tuple(bad))
-                number, items, bad, weight = number + 1, [], [], 0
-            continue
-        input_id = compute_input_id(entry.example)
-        example_id = compute_example_id(entry.example, input_id)
-        items.append(Item(entry.row, entry.id, entry.example, example_id, input_id))
-        weight += _estimate_bytes(entry)
-        if len(items) == size or weight > WINDOW_BYTES:
+        elif entry is not None:
+            input_id = compute_input_id(entry.example)
+            example_id = compute_example_id(entry.example, input_id)
+            items.append(Item(entry.row, entry.id, entry.example, example_id, input_id))
+            weight += _estimate_bytes(entry)
+        # A file of unreadable rows must not fill the memory, either.
+        is_full = size in (len(items), len(bad)) or weight > WINDOW_BYTES
+        if is_full or (entry is None and (items or bad)):
             yield Window(number, split_into_chunks(items, tested=tested), tuple(bad))
             number, items, bad, weight = number + 1, [], [], 0
-    if items or bad:
-        yield Window(number, split_into_chunks(items, tested=tested), tuple(bad))
 
 
 def split_into_chunks(

@@ -11,8 +11,8 @@ import os
 import re
 import socket
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,27 +21,29 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from whence.core.errors import BadPlan, WorkersFailed
-from whence.data.example import Example, ImageMask, StoredImage
-from whence.runs.backends import WorkerFactory, WorkerPool, WorkerProgram, load_worker
+from whence.data.example import ImageMask, StoredImage
+from whence.runs.backends import (
+    WorkerFactory,
+    WorkerPool,
+    WorkerProgram,
+    load_worker,
+    set_environment,
+)
 from whence.runs.plan import Execution, Plan
 from whence.runs.task import Task
 
 
 def inline_files(task: Task) -> Task:
     """Return the task with image and mask files replaced by their bytes."""
-    return replace(
-        task,
-        items=tuple(replace(item, example=_inline_example(item.example)) for item in task.items),
-    )
-
-
-def _inline_example(example: Example) -> Example:
-    content, mask = example.given, example.mask
-    if isinstance(content, StoredImage):
-        content = _inline_image(content)
-    if mask is not None:
-        mask = ImageMask(_inline_image(mask.picture), mask.trimap)
-    return replace(example, given=content, mask=mask)
+    items = []
+    for item in task.items:
+        example, mask = item.example, item.example.mask
+        if isinstance(example.given, StoredImage):
+            example = replace(example, given=_inline_image(example.given))
+        if mask is not None:
+            example = replace(example, mask=ImageMask(_inline_image(mask.picture), mask.trimap))
+        items.append(replace(item, example=example))
+    return replace(task, items=tuple(items))
 
 
 def _inline_image(picture: StoredImage) -> StoredImage:
@@ -80,13 +82,22 @@ class ActorPool(WorkerPool):
         execution = self._execution
         if not ray.is_initialized():
             self._own = True
-            (_join_cluster if execution.address else _start_local_cluster)(execution)
+            _connect(execution)
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         share = _resolve_resources(execution, nodes)
-        room = _count_possible_actors(nodes, share)
+        room = sum(
+            min(int(node.get(name, 0) / part + 1e-9) for name, part in share.items() if part)
+            for node in nodes
+        )
         self.size = execution.actors or max(1, room)
         if not room:
-            _report_no_room(execution, share)
+            needed = " and ".join(f"{part:g} {name}" for name, part in share.items() if part)
+            room_for = f"room for an actor, which takes {needed}."
+            if execution.address is None:
+                raise WorkersFailed(f"This machine has no {room_for}")
+            warnings.warn(
+                f"No node of the cluster has {room_for} The run waits until one has.", stacklevel=2
+            )
         self._actor = ray.remote(WorkerActor).options(
             num_cpus=share["CPU"],
             num_gpus=share["GPU"],
@@ -152,15 +163,25 @@ def _format_ray_error(error: BaseException) -> str:
     return f"{type(error).__name__}, {': '.join(line[:200] for line in lines)}"
 
 
-def _join_cluster(execution: Execution) -> None:
-    """Join a cluster without changing its settings or the caller's logging."""
+def _connect(execution: Execution) -> None:
+    """Join a cluster without changing its settings, or start one on this machine; the caller's logging stays."""
+    address = execution.address
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    missing = {k: v for k, v in LOCAL_CLUSTER_ENVIRONMENT.items() if k not in os.environ}
     try:
-        _check_reachable(str(execution.address))
-        ray.init(address=execution.address, log_to_driver=False, logging_level=logging.ERROR)
+        if address:
+            _check_reachable(address)
+            ray.init(address=address, **quiet)
+        else:
+            with set_environment(missing):  # "local" ignores RAY_ADDRESS
+                ray.init("local", num_cpus=execution.actors, include_dashboard=False, **quiet)
     except (OSError, RuntimeError, ValueError, ImportError, RayError) as error:
+        said = _format_ray_error(error)
         raise WorkersFailed(
-            f"There is no Ray cluster to join at {execution.address!r}: {_format_ray_error(error)}. Give the address of one, "
+            f"There is no Ray cluster to join at {address!r}: {said}. Give the address of one, "
             "'auto' on one of its nodes, or none, for a cluster on this machine that ends with the run."
+            if address
+            else f"Ray cannot be started on this machine: {said}. The backend 'processes' does without it."
         ) from error
 
 
@@ -169,35 +190,6 @@ def _check_reachable(address: str) -> None:
     host, colon, port = address.removeprefix("ray://").partition(":")
     if colon and port.isdecimal():
         socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
-
-
-def _start_local_cluster(execution: Execution) -> None:
-    """Start a Ray cluster on this machine, for this run."""
-    try:
-        with _set_environment(LOCAL_CLUSTER_ENVIRONMENT):
-            ray.init(
-                address="local",  # ignores RAY_ADDRESS
-                num_cpus=execution.actors,
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
-    except (OSError, RuntimeError, ValueError, RayError) as error:
-        raise WorkersFailed(
-            f"Ray cannot be started on this machine: {_format_ray_error(error)}. The backend 'processes' does without it."
-        ) from error
-
-
-@contextmanager
-def _set_environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Context manager: set environment variables that are not set yet."""
-    added = {name: value for name, value in variables.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name in added:
-            os.environ.pop(name, None)
 
 
 def _resolve_resources(
@@ -212,21 +204,3 @@ def _resolve_resources(
     allowed = execution.device is None or execution.device.startswith("cuda")
     available = any(node.get("GPU") for node in nodes)
     return {"CPU": 1, "GPU": float(allowed and available) if gpus is None else gpus}
-
-
-def _count_possible_actors(nodes: Sequence[Mapping[str, float]], share: Mapping[str, float]) -> int:
-    """Return the number of actors that fit on the nodes."""
-    return sum(
-        min(int(node.get(name, 0) / part + 1e-9) for name, part in share.items() if part)
-        for node in nodes
-    )
-
-
-def _report_no_room(execution: Execution, share: Mapping[str, float]) -> None:
-    needed = " and ".join(f"{part:g} {name}" for name, part in share.items() if part)
-    if execution.address is None:
-        raise WorkersFailed(f"This machine has no room for an actor, which takes {needed}.")
-    warnings.warn(
-        f"No node of the cluster has room for an actor, which takes {needed}. The run waits until one has.",
-        stacklevel=2,
-    )

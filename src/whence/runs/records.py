@@ -6,7 +6,7 @@ by writing its rows again.
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -149,11 +149,6 @@ def _build_table(name: str, records: Iterable[Record]) -> pa.Table:
         if not column.nullable and table[column.name].null_count:
             raise ValueError(f"a record of the table {name} lacks {column.name!r}")
     return table
-
-
-def join_tables(parts: Sequence[Mapping[str, pa.Table]]) -> dict[str, pa.Table]:
-    """Return the tables of several results as one of each name."""
-    return {name: pa.concat_tables(part[name] for part in parts) for name in parts[0]}
 
 
 def merge_rows(name: str, parts: Sequence[pa.Table]) -> pa.Table:
