@@ -276,6 +276,6 @@ def _compare_explanations(job: Job, made: Sequence[Row]) -> dict[str, Any] | Non
     alike = AgreementScores(resolve_metrics(list(job.agreement)), names, 1, 5)
     how = StoredSetting(params, worker._resolved.unit, SEED, worker.explainer.loaded.task)
     record_stored_rows(ScoreTables(names, [], 1, 5), alike, 0, made, [], how)
-    found = {name: each[0].tolist() for name, each in alike._found.items()}
+    found = {name: each[0].tolist() for name, each in alike.pairs.items()}
     random = {name: float(each[0]) for name, each in alike._random.items()}
     return {"names": names, "found": found, "random": random}

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -60,6 +60,9 @@ from whence.tracing.ask import count_forwards
 from whence.tracing.out_of_memory import is_device_lost, is_out_of_memory
 from whence.tracing.target import TargetSpec
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _MAX_MESSAGE_LENGTH = 300  # characters kept of a foreign error's message
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+\b")
 
@@ -93,6 +96,16 @@ def _strip_addresses(message: str) -> str:
     return _ADDRESS.sub("0x...", message)
 
 
+def _describe_result(identity: Identity, item: Item, setting: str) -> Record:
+    """Return the columns that every record has."""
+    return {
+        "key": identity.compute_key(setting, item),
+        "setting": setting,
+        "row": item.row,
+        "example": item.digest,
+    }
+
+
 def build_explanation_record(
     identity: Identity,
     item: Item,
@@ -101,13 +114,10 @@ def build_explanation_record(
     token_columns: Record,
 ) -> Record:
     """Return the record of an explanation or its failure; `token_columns`: of its input."""
-    setting, texts = identity.explained[method], item.example.texts
-    record: Record = {
+    texts = item.example.texts
+    record = {
         "table": "explanations",
-        "key": identity.compute_key(setting, item),
-        "setting": setting,
-        "row": item.row,
-        "example": item.digest,
+        **_describe_result(identity, item, identity.explained[method]),
         "id": item.id,
         "label": item.example.label,
         "text": texts[0] if texts else None,
@@ -133,11 +143,13 @@ def build_explanation_record(
 
 
 def build_token_columns(item: EncodedInput, anchors: Collection[int]) -> Record:
-    """Return the token columns, which all explanations of an input share.
-
-    `anchors` are the token ids that are never removed (see whence.models.model.LoadedModel).
-    """
-    tokens = item.tokens
+    """Return the token columns, which all explanations of an input share."""
+    tokens, free = item.tokens, set(list_players(item, anchors))
+    # A token's word; -1 outside words, None for a token that is never removed.
+    words: list[int | None] = [-1 if place in free else None for place in range(len(item))]
+    for number, word in enumerate(item.words):
+        for place in free.intersection(word.tokens):
+            words[place] = number
     return {
         "tokens": [token.text for token in tokens],
         "special": [token.special for token in tokens],
@@ -146,19 +158,8 @@ def build_token_columns(item: EncodedInput, anchors: Collection[int]) -> Record:
         "segments": [token.segment for token in tokens],
         # The key of random draws, as signed 64-bit numbers: of an image it is a hash.
         "ids": [number - (1 << 64) if number >= 1 << 63 else number for number in item.key],
-        "words": _number_words(item, anchors),
+        "words": words,
     }
-
-
-def _number_words(item: EncodedInput, anchors: Collection[int]) -> list[int | None]:
-    """Return each token's word number; -1 outside words, None for a token never removed."""
-    free = set(list_players(item, anchors))
-    numbers: list[int | None] = [-1 if place in free else None for place in range(len(item))]
-    for number, word in enumerate(item.words):
-        for place in word.tokens:
-            if place in free:
-                numbers[place] = number
-    return numbers
 
 
 def build_metric_record(
@@ -166,15 +167,8 @@ def build_metric_record(
 ) -> Record:
     """Return the record of a metric value or its failure."""
     setting = identity.tested[method][metric]
-    record: Record = {
-        "table": "metrics",
-        "key": identity.compute_key(setting, item),
-        "setting": setting,
-        "row": item.row,
-        "example": item.digest,
-        "method": method,
-        "metric": metric,
-    }
+    record = {"table": "metrics", **_describe_result(identity, item, setting)}
+    record |= {"method": method, "metric": metric}
     if isinstance(result, ResultFailure):
         return {**record, "error": result.code, "why": result.why}
     why = None if result.why is None else _strip_addresses(result.why)
@@ -191,20 +185,6 @@ def build_metric_record(
         "error": result.error,
         "why": why,
     }
-
-
-def build_failure_tables(identity: Identity, task: Task, code: str, why: str) -> dict[str, Any]:
-    """Return tables of failures for every result of a task that could not be done."""
-    records: list[Record] = []
-    failure = ResultFailure(code, why)
-    for item in task.items:
-        for name in task.methods:
-            records.append(build_explanation_record(identity, item, name, failure, {}))
-            records += [
-                build_metric_record(identity, item, name, metric, failure)
-                for metric in identity.tested[name]
-            ]
-    return build_tables(records)
 
 
 EXPLAINED_OUTPUT: OutputScale = "logit"
@@ -261,6 +241,9 @@ def resolve_plan_for_model(plan: Plan, loaded: LoadedModel) -> ResolvedPlan:
             metric.name: add_setting(metric, {**test, "metric": metric.name}) for metric in tests
         }
     origin = describe_origin(loaded)
+    # Of single texts, and of pairs.
+    kinds = (False, True) if loaded.is_classifier else ()
+    pairings = [build_pair_warning(loaded, pair=pair) for pair in kinds]
     identity = Identity(
         model={
             **origin["model"],
@@ -273,14 +256,17 @@ def resolve_plan_for_model(plan: Plan, loaded: LoadedModel) -> ResolvedPlan:
         explained=explained,
         tested=tested,
         software=origin["provenance"],
-        warnings=_collect_pairing_warnings(loaded),
+        warnings=dict(one for one in pairings if one is not None),
     )
     return ResolvedPlan(tuple(methods), tuple(tests), target, how, unit, identity)
 
 
 def _build_shared_setting(loaded: LoadedModel, target: Any, truncate: bool) -> dict[str, Any]:
-    """Return the setting fields that all explanations of a run share."""
+    """Return the setting fields that all explanations of a run share; raise if the model has no such target."""
     part: ExampleScope = "given and label" if is_gold(target, loaded) else "given"
+    if loaded.is_classifier and part == "given":
+        spec = TargetSpec.parse(target, loaded.labels, EXPLAINED_OUTPUT)
+        target = spec.main if spec.against is None else [spec.main, spec.against]
     return {
         "kind": "explanation",
         "example": part,
@@ -289,25 +275,10 @@ def _build_shared_setting(loaded: LoadedModel, target: Any, truncate: bool) -> d
         "tokenizer": compute_tokenizer_digest(loaded),
         "processor": compute_processor_digest(loaded),
         "dtype": str(loaded.dtype).removeprefix("torch."),
-        "target": _resolve_target(loaded, target),
+        "target": to_json_data(target),
         "of": EXPLAINED_OUTPUT,
         "truncate": truncate,
     }
-
-
-def _resolve_target(loaded: LoadedModel, target: Any) -> Any:
-    """Return the target in canonical form; raise if the model has no such label."""
-    if not loaded.is_classifier or is_gold(target, loaded):
-        return list(target) if isinstance(target, tuple) else target
-    spec = TargetSpec.parse(target, loaded.labels, EXPLAINED_OUTPUT)
-    return spec.main if spec.against is None else [spec.main, spec.against]
-
-
-def _collect_pairing_warnings(loaded: LoadedModel) -> dict[str, str]:
-    """Return the model's warnings on single texts and on pairs, by code."""
-    if not loaded.is_classifier:
-        return {}
-    return dict(one for pair in (False, True) if (one := build_pair_warning(loaded, pair=pair)))
 
 
 class MetricTimer:
@@ -355,6 +326,46 @@ class BatchResults:
         """Add the failure of an input that is rejected before any method is tried."""
         failure = ResultFailure.from_error(error, refused=True)
         self.explained |= {(item.row, method.name): failure for method in methods}
+
+
+# A tagger without entities returns neither an explanation nor an error.
+_NOTHING_TO_EXPLAIN = ResultFailure(
+    "error", "There was nothing to explain of this input.", refused=True
+)
+
+
+def build_records(
+    identity: Identity,
+    task: Task,
+    results: BatchResults,
+    missing: ResultFailure = _NOTHING_TO_EXPLAIN,
+    anchors: Collection[int] = (),
+) -> list[Record]:
+    """Return one record per explanation of a task, and one per metric of it; `missing`: for what has no result.
+
+    `anchors` are the token ids that are never removed (see whence.models.model.LoadedModel).
+    """
+    records: list[Record] = []
+    for item in task.items:
+        last: EncodedInput | None = None
+        columns: Record = {}
+        for name in task.methods:
+            own = results.explained.get((item.row, name), missing)
+            if isinstance(own, Explanation) and own.item is not None and own.item is not last:
+                last, columns = own.item, build_token_columns(own.item, anchors)
+            records.append(build_explanation_record(identity, item, name, own, columns))
+            untested = own if isinstance(own, ResultFailure) else missing
+            for metric in identity.tested[name]:
+                test = results.tested.get((item.row, name, metric), untested)
+                records.append(build_metric_record(identity, item, name, metric, test))
+    return records
+
+
+def build_failure_tables(
+    identity: Identity, task: Task, code: str, why: str
+) -> dict[str, "pa.Table"]:
+    """Return tables of failures for every result of a task that could not be done."""
+    return build_tables(build_records(identity, task, BatchResults(), ResultFailure(code, why)))
 
 
 class Worker:
@@ -412,10 +423,12 @@ class Worker:
                 "forward": forward,
                 "backward": clock.backward,
             }
+        anchors = self.explainer.loaded.anchors
+        records = build_records(self.identity, task, results, anchors=anchors)
         return TaskResult(
             task.window,
             task.chunk,
-            build_tables(self._build_records(results, task)),
+            build_tables(records),
             time.perf_counter() - started,
             costs,
             f"{platform.node()} {os.getpid()}",
@@ -542,30 +555,6 @@ class Worker:
                 for name, outcome in zip(trial.names, outcomes, strict=True):
                     results.tested[items[place].row, name, measure.name] = outcome
             self._clock.end(trial)
-
-    def _build_records(self, results: BatchResults, task: Task) -> list[Record]:
-        """Return one record per explanation, and one per metric of it."""
-        identity, anchors = self.identity, self.explainer.loaded.anchors
-        records: list[Record] = []
-        for item in task.items:
-            last: EncodedInput | None = None
-            columns: Record = {}
-            for name in task.methods:
-                # A tagger without entities returns neither an explanation nor an error.
-                own = results.explained.get((item.row, name), _NOTHING_TO_EXPLAIN)
-                if isinstance(own, Explanation) and own.item is not None and own.item is not last:
-                    last, columns = own.item, build_token_columns(own.item, anchors)
-                records.append(build_explanation_record(identity, item, name, own, columns))
-                missing = own if isinstance(own, ResultFailure) else _NOTHING_TO_EXPLAIN
-                for metric in identity.tested[name]:
-                    test = results.tested.get((item.row, name, metric), missing)
-                    records.append(build_metric_record(identity, item, name, metric, test))
-        return records
-
-
-_NOTHING_TO_EXPLAIN = ResultFailure(
-    "error", "There was nothing to explain of this input.", refused=True
-)
 
 
 def _sum_costs(results: BatchResults, method: str) -> dict[str, float]:
