@@ -118,7 +118,7 @@ def _put_agreement(alike: AgreementScores, place: int, found: Facts) -> None:
         for couple, value in zip(couples, values, strict=True):
             own = couple if couple in alike._couples else couple[::-1]
             if own in alike._couples:
-                alike._found[name][place, alike._couples.index(own)] = value
+                alike.pairs[name][place, alike._couples.index(own)] = value
 
 
 def round_numbers(given: Any) -> Any:
