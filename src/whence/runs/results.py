@@ -33,7 +33,6 @@ from whence.runs.plan import PLAN_FIELDS, Plan, to_plain_fields
 from whence.runs.records import TABLES, Record
 from whence.runs.store import (
     StoreReader,
-    find_software,
     is_store,
     list_current_settings,
     read_row,
@@ -275,7 +274,7 @@ def build_report(run: "Run") -> RunReport:
             "audit": None if audit is None else audit.to_dict(),
             "not_audited": _list_missing_experiments(run),
             "provenance": {
-                **find_software(run.store),
+                **run.store.find_software(),
                 "code": manifest["code"],
                 "format": manifest["version"],
             },
@@ -309,7 +308,7 @@ def _format_advice(table: Evaluation) -> str | None:
 
 def describe_reproduction(manifest: Mapping[str, Any], name: str) -> dict[str, str]:
     """Return the plan as TOML and as a command line."""
-    values = {
+    values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) and key != "target" else value
         for key, value in manifest["plan"].items()
         if key in PLAN_FIELDS
@@ -351,7 +350,7 @@ def build_evaluation(
         methods=find_method_params(manifest),
         origin={
             "model": {name: manifest["model"].get(name) for name in _EVALUATION_MODEL_FIELDS},
-            "provenance": find_software(run.store),
+            "provenance": run.store.find_software(),
         },
         setting=describe_run_setting(manifest),
         digests=[example.digest for example in results.examples],

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import reduce
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self, cast
@@ -73,14 +74,7 @@ from whence.runs.task import Identity, TaskResult
 
 FORMAT = "whence run"
 Manifest = dict[str, Any]
-# What must be equal in a folder: of the manifest, and of its settings, since its methods are compared in one table.
-_SHARED_FACTS = (
-    ("model", "model", ("fingerprint", "name")),
-    ("data set", "data", ("name", "kind")),
-    ("choice of columns", "data", ("columns",)),
-    ("sample", "plan", ("sample",)),
-    ("seed", "plan", ("seed",)),
-)
+# Fields of settings that must be equal in a folder, since its methods are compared in one table.
 _SHARED_SETTINGS = {
     "explanation": ("target", "truncate", "dtype"),
     "test": ("remove", "mlm", "unit", "rankings"),
@@ -135,39 +129,33 @@ def read_manifest(raw: bytes, where: str) -> Manifest:
 
 def check_compatible(old: Manifest, new: Manifest, where: str) -> None:
     """Raise BadStore if two manifests differ in model, data, sample, seed or a shared setting."""
-    for what, of, names in _SHARED_FACTS:
-        there, now = (_pick(side[of], names) for side in (old, new))
-        if what == "model" and there.get("fingerprint", "") == now.get("fingerprint"):
-            continue  # the same weights under another name or path
-        _check_equal(where, what, there, now)
-    for kind, names in _SHARED_SETTINGS.items():
+
+    def compare(what: str, there: Mapping[str, Any], now: Mapping[str, Any], *names: str) -> None:
+        sides = [{n: side[n] for n in names if side.get(n) is not None} for side in (there, now)]
+        if sides[0] == sides[1]:
+            return
+        have, want = (", ".join(f"{n} {v!r}" for n, v in one.items()) or "none" for one in sides)
+        raise BadStore(
+            f"{where!r} holds results of another {what}: {have} there, {want} now. Give another folder, or ask for what is "
+            "there."
+        )
+
+    if old["model"].get("fingerprint", "") != new["model"].get("fingerprint"):
+        compare("model", old["model"], new["model"], "fingerprint", "name")
+    compare("data set", old["data"], new["data"], "name", "kind")
+    compare("choice of columns", old["data"], new["data"], "columns")
+    for name in ("sample", "seed"):
+        compare(name, old["plan"], new["plan"], name)
+    for kind, shared in _SHARED_SETTINGS.items():
         there, now = (_find_setting(side, kind) for side in (old, new))
-        for name in names if there and now else ():
-            _check_equal(where, name, _pick(there, (name,)), _pick(now, (name,)))
+        for name in shared if there and now else ():
+            compare(name, there, now, name)
 
 
 def _find_setting(side: Manifest, kind: str) -> Mapping[str, Any]:
     """Return the first current setting of a kind (explanation, test); empty without one."""
     known = (side["settings"].get(digest, {}) for digest in list_current_settings(side))
     return next((facts for facts in known if facts.get("kind") == kind), {})
-
-
-def _pick(facts: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    return {name: facts[name] for name in names if facts.get(name) is not None}
-
-
-def _check_equal(where: str, what: str, there: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raise BadStore if two folders' facts of a kind differ."""
-    if there == now:
-        return
-    have, want = (
-        ", ".join(f"{name} {value!r}" for name, value in side.items()) or "none"
-        for side in (there, now)
-    )
-    raise BadStore(
-        f"{where!r} holds results of another {what}: {have} there, {want} now. Give another folder, or ask for what is "
-        "there."
-    )
 
 
 def merge_manifests(old: Manifest, new: Manifest) -> Manifest:
@@ -468,6 +456,13 @@ class StoreReader:
                     if isinstance(event, dict) and event.get("kind") in kinds:
                         yield event
 
+    def find_software(self) -> dict[str, Any]:
+        """Return the software versions and device last logged; empty without any."""
+        versions: dict[str, Any] = {}
+        for event in self.events("start"):
+            versions = event.get("software") or versions
+        return versions
+
     def _set_aside(self, path: Path, why: str) -> None:
         """Leave a damaged file in place: a reader changes nothing."""
 
@@ -669,13 +664,12 @@ class Store(StoreReader):
     @contextmanager
     def open_locked(cls, out: str | Path) -> Iterator[Self]:
         """Context manager: create the folder if needed, lock it, and remove what a kill left half-written."""
-        folder = Path(out)
-        check_usable(folder)
-        with lock_folder(folder / "lock"):
-            with explain_write_errors(folder):
-                for name in _FILE_NAMES:
-                    remove_files(list_files(folder, name, _TEMPORARY_NAME))
-            yield cls(folder)
+        store = cls(out)
+        check_usable(store.folder)
+        with lock_folder(store.folder / "lock"):
+            for name in _FILE_NAMES:
+                store._remove(list_files(store.folder, name, _TEMPORARY_NAME))
+            yield store
 
     def begin(self, plan: Plan, identity: Identity, data: Mapping[str, Any]) -> None:
         """Write the manifest of this run; BadStore if the folder has another model, data, sample or seed."""
@@ -731,21 +725,15 @@ class Store(StoreReader):
         self._last = max(window.number, -1 if self._last is None else self._last)
         path = self.folder / UNREADABLE / f"{window.number:06d}.parquet"
         bad = [{"row": row.row, "where": row.where, "why": row.why} for row in window.bad]
-        if self._shorter:
-            old = self._read_sound_files(UNREADABLE, window.number).get(path)
-            bad += [row for row in ([] if old is None else old.to_pylist()) if row["row"] > now.end]
+        if self._shorter and (old := self._read_sound(path)) is not None:
+            bad += [row for row in old.to_pylist() if row["row"] > now.end]
         self._write_table(path, pa.Table.from_pylist(bad, schema=SCHEMAS[UNREADABLE]))
 
     def finish(self) -> None:
         """Set the final state and totals; remove windows after the end of the data."""
         if self._last is not None and not self._shorter:
-            with explain_write_errors(self.folder):
-                remove_files(
-                    path
-                    for name in (*TABLES, UNREADABLE)
-                    for path in self.files(name)
-                    if window_of(path) > self._last
-                )
+            files = (path for name in (*TABLES, UNREADABLE) for path in self.files(name))
+            self._remove(path for path in files if window_of(path) > self._last)
         self.update_state(self._covers or self._was_complete)
 
     def add_audit(self, name: str, result: Mapping[str, Any]) -> None:
@@ -784,14 +772,8 @@ class Store(StoreReader):
 
     def add_rows(self, path: Path, table: pa.Table) -> None:
         """Write rows to a file of a table, joined with those that are there."""
-        name, parts = path.parent.name, [table]
-        try:
-            parts.insert(0, read_sound_table(path, name))
-        except FileNotFoundError:
-            pass
-        except ValueError as error:
-            self._set_aside(path, str(error))
-        self._write_table(path, merge_rows(name, parts))
+        parts = [part for part in (self._read_sound(path), table) if part is not None]
+        self._write_table(path, merge_rows(path.parent.name, parts))
 
     def tidy(
         self, name: str, files: Mapping[Path, pa.Table], now: OpenWindow | None = None
@@ -827,14 +809,19 @@ class Store(StoreReader):
         self.write_manifest(running)
 
     def _read_sound_files(self, name: str, window: int) -> dict[Path, pa.Table]:
-        """Return the tables of a window's files; damaged ones are set aside."""
-        tables = {}
-        for path in self.files(name, window):
-            try:
-                tables[path] = read_sound_table(path, name)
-            except ValueError as error:
-                self._set_aside(path, str(error))
-        return tables
+        """Return the tables of a window's files that are not damaged."""
+        tables = {path: self._read_sound(path) for path in self.files(name, window)}
+        return {path: table for path, table in tables.items() if table is not None}
+
+    def _read_sound(self, path: Path) -> pa.Table | None:
+        """Return the table in a file; None if there is none, or a damaged one, which is set aside."""
+        try:
+            return read_sound_table(path, path.parent.name)
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            self._set_aside(path, str(error))
+            return None
 
     def _write_table(self, path: Path, table: pa.Table) -> None:
         """Write a file of a table; one without rows is removed."""
@@ -842,8 +829,12 @@ class Store(StoreReader):
             self._write(path, encode_parquet(path.parent.name, table))
         elif path.exists():
             self._mark_running()
-            with explain_write_errors(self.folder):
-                remove_files([path])
+            self._remove([path])
+
+    def _remove(self, paths: Iterable[Path]) -> None:
+        with explain_write_errors(self.folder):
+            for path in paths:
+                path.unlink(missing_ok=True)
 
     def _write(self, path: Path, data: bytes) -> None:
         if path.is_file() and path.read_bytes() == data:
@@ -877,7 +868,7 @@ class Store(StoreReader):
                 "asked for is computed again, and what was there of it counts no more.",
                 stacklevel=3,
             )
-        old = find_software(self)
+        old = self.find_software()
         for name in _COMPARED_PACKAGES:
             if name in old and name in identity.software and old[name] != identity.software[name]:
                 warnings.warn(
@@ -887,43 +878,25 @@ class Store(StoreReader):
                 )
 
 
-def find_software(store: StoreReader) -> dict[str, Any]:
-    """Return the software versions and device last logged; empty without any."""
-    versions: dict[str, Any] = {}
-    for event in store.events("start"):
-        versions = event.get("software") or versions
-    return versions
-
-
-def remove_files(paths: Iterable[Path]) -> None:
-    """Remove files, if they exist."""
-    for path in paths:
-        path.unlink(missing_ok=True)
-
-
 @contextmanager
 def explain_write_errors(folder: Path, size: int = 0) -> Iterator[None]:
     """Context manager: turn an OSError into a CannotWrite that says what to do."""
     try:
         yield
     except OSError as error:
-        if error.errno in _DISK_FULL_ERRORS:
+        if error.errno not in _DISK_FULL_ERRORS:
             raise CannotWrite(
-                f"There is no room for more results in {str(folder)!r}: {error.strerror}{_describe_free_space(folder, size)}. All "
-                "done so far is safe. Make room, and give the same command again: it goes on from there."
+                f"Cannot write to {str(error.filename or folder)!r}: {error.strerror or error}. All done so far is "
+                "safe. Allow it to be written, and give the same command again: it goes on from there."
             ) from None
+        room = ""
+        with suppress(OSError):
+            if (free := shutil.disk_usage(folder).free) < size:
+                room = f" ({size:,} bytes were to be written, and {free:,} are free)"
         raise CannotWrite(
-            f"Cannot write to {str(error.filename or folder)!r}: {error.strerror or error}. All done so far is "
-            "safe. Allow it to be written, and give the same command again: it goes on from there."
+            f"There is no room for more results in {str(folder)!r}: {error.strerror}{room}. All done so far is safe. Make "
+            "room, and give the same command again: it goes on from there."
         ) from None
-
-
-def _describe_free_space(folder: Path, size: int) -> str:
-    with suppress(OSError):
-        free = shutil.disk_usage(folder).free
-        if free < size:
-            return f" ({size:,} bytes were to be written, and {free:,} are free)"
-    return ""
 
 
 def check_usable(folder: Path) -> None:
@@ -964,9 +937,10 @@ def merge_stores(into: str | Path, sources: Sequence[str | Path]) -> Store:
         for other in others:
             stack.enter_context(lock_for_reading(other.folder))
         store = stack.enter_context(Store.open_locked(into))
-        stored, combined = store.find_manifest(), others[0].manifest
-        for other in others[1:]:
-            combined = merge_manifests(combined, other.manifest)
+        stored, combined = (
+            store.find_manifest(),
+            reduce(merge_manifests, (o.manifest for o in others)),
+        )
         if stored is not None:
             check_compatible(stored, combined, str(store.folder))
         known = combined if stored is None else merge_manifests(stored, combined)

@@ -214,8 +214,15 @@ def resolve_plan_for_model(plan: Plan, loaded: LoadedModel) -> ResolvedPlan:
     unit = "patch" if loaded.modality == "picture" else plan.unit
     # Draws depend on the language model that infills.
     infiller = loaded.infiller
-    draws = {} if infiller is None else {"mlm": compute_fingerprint(infiller.loaded.model)}
-    asks = {"remove": how, "unit": unit, "rankings": plan.rankings, "seed": plan.seed}
+    draws: dict[str, Any] = (
+        {} if infiller is None else {"mlm": compute_fingerprint(infiller.loaded.model)}
+    )
+    asks: dict[str, Any] = {
+        "remove": how,
+        "unit": unit,
+        "rankings": plan.rankings,
+        "seed": plan.seed,
+    }
     asks |= draws if how == "draw" else {}
     shared = _build_shared_setting(loaded, target, plan.truncate)
     settings: dict[str, dict[str, Any]] = {}
