@@ -8,7 +8,7 @@ and one for the edge, so that no more than one layer of them is ever written out
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -71,19 +71,31 @@ def trace_flow(
     - "through": the paths from the decision that end at the token, at the input; at every level they
       add up to the token's share in the flow back from the decision.
     """
-    _check_direction_and_token(weights, direction, token)
     layers, tokens = weights.layers, weights.tokens
+    if direction not in DIRECTIONS:
+        raise BadParameter(
+            f"There is no direction {direction!r}. There are: {', '.join(DIRECTIONS)}."
+        )
+    if token is None and direction != "back":
+        raise BadParameter(f"A trace {direction!r} needs a token: 0 to {tokens - 1}.")
+    if token is not None and not (isinstance(token, int | np.integer) and 0 <= token < tokens):
+        raise BadParameter(f"There is no token {token}: the input has {tokens}, counted from 0.")
     # The share of a token's flow that goes along the layer's edges, times the scale of their measures.
     factor = weights.scale * (1 - weights.residual)
+    one_hot = np.arange(tokens) == token
     down: Floats = np.ones((layers + 1, tokens))
     up: Floats = np.ones((layers + 1, tokens))
     if direction != "forward":
-        down = _flow_down(
-            weights, factor, _build_start(weights, root, None if direction == "through" else token)
-        )
+        down[layers] = root if token is None or direction == "through" else one_hot
+        for layer in reversed(range(layers)):
+            here = down[layer + 1]
+            along = (here * factor[layer]) @ weights.head_sum[layer]
+            down[layer] = along + here * weights.residual[layer]
     if direction != "back":
-        assert token is not None
-        up = _flow_up(weights, factor, token)
+        up[0] = one_hot
+        for layer in range(layers):
+            along = factor[layer] * (weights.head_sum[layer] @ up[layer])
+            up[layer + 1] = along + up[layer] * weights.residual[layer]
     above, below = down[1:] * factor, up[:-1]
     moved = np.stack(
         [below[layer] * (above[layer] @ weights.head_sum[layer]) for layer in range(layers)]
@@ -98,59 +110,6 @@ def trace_flow(
         above=above,
         below=below,
     )
-
-
-def _flow_down(weights: EdgeWeights, factor: Floats, start: Floats) -> Floats:
-    """Return the flow at each level, from the start down to the input."""
-    levels = [start]
-    for layer in reversed(range(weights.layers)):
-        here = levels[-1]
-        levels.append(
-            (here * factor[layer]) @ weights.head_sum[layer] + here * weights.residual[layer]
-        )
-    return np.stack(levels[::-1])
-
-
-def _flow_up(weights: EdgeWeights, factor: Floats, token: int) -> Floats:
-    """Return the share of each node that comes from the token, from the input up to the output."""
-    levels = [_build_one_hot(weights.tokens, token)]
-    for layer in range(weights.layers):
-        here = levels[-1]
-        levels.append(
-            factor[layer] * (weights.head_sum[layer] @ here) + here * weights.residual[layer]
-        )
-    return np.stack(levels)
-
-
-def _build_start(weights: EdgeWeights, root: Floats, token: int | None) -> Floats:
-    return (
-        np.asarray(root, dtype=np.float64)
-        if token is None
-        else _build_one_hot(weights.tokens, token)
-    )
-
-
-def _build_one_hot(tokens: int, token: int) -> Floats:
-    start = np.zeros(tokens)
-    start[token] = 1
-    return start
-
-
-def _check_direction_and_token(
-    weights: EdgeWeights, direction: Direction, token: int | None
-) -> None:
-    if direction not in DIRECTIONS:
-        raise BadParameter(
-            f"There is no direction {direction!r}. There are: {', '.join(DIRECTIONS)}."
-        )
-    if token is None and direction != "back":
-        raise BadParameter(f"A trace {direction!r} needs a token: 0 to {weights.tokens - 1}.")
-    if token is not None and not (
-        isinstance(token, int | np.integer) and 0 <= token < weights.tokens
-    ):
-        raise BadParameter(
-            f"There is no token {token}: the input has {weights.tokens}, counted from 0."
-        )
 
 
 Bools = NDArray[np.bool_]
@@ -230,7 +189,6 @@ class EdgeQuery:
 
 
 Ints = NDArray[np.int64]
-EdgeColumns = tuple[Ints, Ints, Ints, Ints, Floats]  # layer, head, source, to, value
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,13 +202,18 @@ class EdgeBlock:
     values: Floats  # (heads, sources, to), nowhere negative
 
 
-def select_strongest(blocks: Iterable[EdgeBlock], most: int) -> tuple[EdgeColumns, int, float]:
-    """Return the `most` largest values as columns, the number of non-zero values, and their sum.
+def select_strongest(
+    blocks: Iterable[EdgeBlock], most: int
+) -> tuple[list[NDArray[Any]], int, float]:
+    """Return the `most` largest values, the number of non-zero values, and their sum.
+
+    The values are five columns: layer, head, source, to and value.
 
     Equal values are ordered by layer, head, source and to: blocks come in the order of their layers,
     and their axes ascend. Values up to the `most`-th largest of earlier layers need no sorting.
     """
-    strongest, count, total, bar = _build_empty_columns(), 0, 0.0, 0.0
+    strongest: list[NDArray[Any]] = [np.zeros(0, np.int64)] * 4 + [np.zeros(0)]
+    count, total, bar = 0, 0.0, 0.0
     for block in blocks:
         flat = block.values.reshape(-1)
         count += int(np.count_nonzero(flat))
@@ -259,8 +222,11 @@ def select_strongest(blocks: Iterable[EdgeBlock], most: int) -> tuple[EdgeColumn
         head, source, to = np.unravel_index(indices, block.values.shape)
         layer = np.full(len(indices), block.layer, dtype=np.int64)
         new = (layer, block.heads[head], block.sources[source], block.to[to], flat[indices])
-        strongest = _merge_strongest(strongest, new, most)
-        if len(strongest[-1]) == most:
+        columns = [np.concatenate(pair) for pair in zip(strongest, new, strict=True)]
+        # The sort is stable, and in both parts equal values are already in the order of their keys.
+        order = np.argsort(-columns[-1], kind="stable")[:most]
+        strongest = [column[order] for column in columns]
+        if len(order) == most:
             bar = float(strongest[-1][-1])
     return strongest, count, total
 
@@ -277,21 +243,6 @@ def _find_largest(values: Floats, most: int, bar: float) -> Ints:
     chosen[equal[: most - np.count_nonzero(chosen)]] = True
     indices: Ints = places[chosen]
     return indices
-
-
-def _merge_strongest(old: EdgeColumns, new: EdgeColumns, most: int) -> EdgeColumns:
-    """Merge two sets of edges, the largest value first, and keep `most`.
-
-    The sort is stable, and in both sets equal values are already in the order of their keys.
-    """
-    layer, head, source, to, value = (np.concatenate(pair) for pair in zip(old, new, strict=True))
-    order = np.argsort(-value, kind="stable")[:most]
-    return layer[order], head[order], source[order], to[order], value[order]
-
-
-def _build_empty_columns() -> EdgeColumns:
-    places = np.zeros(0, dtype=np.int64)
-    return places, places, places, places, np.zeros(0)
 
 
 # Relative shortfall of a sum of flows that counts as rounding: more than thousands of float64
@@ -327,16 +278,8 @@ class StrongestEdges:
 
     def first(self, count: int) -> "StrongestEdges":
         """Return the strongest `count` of these edges."""
-        return StrongestEdges(
-            self.layer[:count],
-            self.head[:count],
-            self.source[:count],
-            self.to[:count],
-            self.flow[:count],
-            self.weight[:count],
-            self.count,
-            self.total,
-        )
+        columns = ("layer", "head", "source", "to", "flow", "weight")
+        return replace(self, **{name: getattr(self, name)[:count] for name in columns})
 
 
 def select_edges(
@@ -352,8 +295,7 @@ def select_edges(
     `within` returns, for a layer, the allowed edges, (heads, tokens, tokens).
     """
     blocks = _iterate_flows(traced, query, special, segments, within)
-    columns, count, total = select_strongest(blocks, most)
-    layer, head, source, to, flow = columns
+    (layer, head, source, to, flow), count, total = select_strongest(blocks, most)
     weight = traced.weights.edge[layer, head, source, to].astype(np.float64)
     head_numbers = head if traced.weights.per_head else np.full_like(head, -1)
     return StrongestEdges(layer, head_numbers, source, to, flow, weight, count, total)
@@ -380,7 +322,8 @@ def _iterate_flows(
     """Yield, layer by layer, the flows of edges, with zero for edges outside the query."""
     for layer, heads, pairs in iterate_wanted_layers(traced, query, special, segments):
         sources, to = (np.flatnonzero(f[layer]) for f in (traced.above, traced.below))
-        place = np.ix_(heads, sources, to) if _is_partial(traced, heads, sources, to) else ...
+        is_whole = (len(heads), len(sources), len(to)) == traced.weights.edge.shape[1:]
+        place = ... if is_whole else np.ix_(heads, sources, to)  # a whole layer need not be copied
         edge = traced.weights.edge[layer][place]
         factor = traced.above[layer][sources, None] * traced.below[layer][to]
         if pairs is not None:
@@ -413,11 +356,6 @@ def iterate_wanted_layers(
             yield layer, heads, pairs
 
 
-def _is_partial(traced: TracedFlow, *axes: Ints) -> bool:
-    """Return whether a part of a layer is left out; a whole layer need not be copied."""
-    return tuple(len(axis) for axis in axes) != traced.weights.edge.shape[1:]
-
-
 def compute_chance_jaccard(a: int, b: int, possible: int) -> float:
     """Return the mean Jaccard index of two random sets of a and b out of `possible` edges.
 
@@ -448,15 +386,13 @@ def count_possible_edges(
     """Count, layer by layer, the edges of a query with a flow in either of two: N of the chance."""
     counts = [0] * a.layers
     for layer, heads, pairs in iterate_wanted_layers(a, query, special, segments):
-        either = _has_flow(a, layer, heads, query) | _has_flow(b, layer, heads, query)
+        either = np.zeros((len(heads), a.tokens, a.tokens), dtype=bool)
+        for traced in (a, b):
+            edge = traced.weights.edge[layer][heads]
+            ends = (traced.above[layer] > 0)[:, None] & (traced.below[layer] > 0)
+            either |= (edge > 0) & (edge >= query.least) & ends
         counts[layer] = int(np.count_nonzero(either if pairs is None else either & pairs))
     return counts
-
-
-def _has_flow(traced: TracedFlow, layer: int, heads: Ints, query: EdgeQuery) -> Bools:
-    edge = traced.weights.edge[layer][heads]
-    ends = (traced.above[layer] > 0)[:, None] & (traced.below[layer] > 0)
-    return np.asarray((edge > 0) & (edge >= query.least) & ends)
 
 
 @dataclass(frozen=True, eq=False)
