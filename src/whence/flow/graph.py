@@ -395,22 +395,6 @@ def count_possible_edges(
     return counts
 
 
-@dataclass(frozen=True, eq=False)
-class FlowDifference:
-    """Edges as columns with their flows in two graphs, the largest difference first."""
-
-    layer: Ints
-    head: Ints  # -1: all heads together
-    source: Ints
-    to: Ints
-    a: Floats
-    b: Floats
-
-    def to_dict(self) -> dict[str, list[Any]]:
-        """Return the columns as lists."""
-        return {name: column.tolist() for name, column in vars(self).items()}
-
-
 def compute_flow_difference(
     a: TracedFlow,
     b: TracedFlow,
@@ -418,9 +402,10 @@ def compute_flow_difference(
     query: EdgeQuery = EdgeQuery(),  # noqa: B008, a frozen one
     special: Bools | None = None,
     segments: NDArray[Any] | None = None,
-) -> FlowDifference:
+) -> dict[str, list[Any]]:
     """Return the edges whose flow differs most, by |b - a|; equal ones by layer, head, source and to.
 
+    The columns are layer, head (-1: all heads together), source, to, and the two flows, a and b.
     `query.least` applies to the larger of an edge's two weights; edges of equal flow are left out.
     """
     if a.weights.edge.shape != b.weights.edge.shape:
@@ -442,11 +427,13 @@ def compute_flow_difference(
             yield EdgeBlock(layer, heads, all_tokens, all_tokens, values)
 
     (layer, head, source, to, _), _, _ = select_strongest(iterate_differences(), most)
-    flows = [
-        traced.weights.edge[layer, head, source, to]
-        * traced.above[layer, source]
-        * traced.below[layer, to]
-        for traced in (a, b)
-    ]
-    head_numbers = head if a.weights.per_head else np.full_like(head, -1)
-    return FlowDifference(layer, head_numbers, source, to, *flows)
+    columns = {
+        "layer": layer,
+        "head": head if a.weights.per_head else np.full_like(head, -1),
+        "source": source,
+        "to": to,
+    }
+    for name, traced in (("a", a), ("b", b)):
+        edge = traced.weights.edge[layer, head, source, to]
+        columns[name] = edge * traced.above[layer, source] * traced.below[layer, to]
+    return {name: column.tolist() for name, column in columns.items()}
