@@ -195,19 +195,6 @@ def compose_audit(
     }
 
 
-MIN_TOKENS = 2  # one token gets all the attention
-
-
-@dataclass(frozen=True)
-class UsableExamples:
-    """The usable examples, encoded, with their true labels and the facts on the data set that results carry."""
-
-    examples: list[Example]
-    items: list[EncodedInput]
-    truth: NDArray[np.int64] | None
-    data: dict[str, Any]
-
-
 def encode_examples(
     dataset: Dataset,
     explainer: Explainer,
@@ -216,9 +203,18 @@ def encode_examples(
     truncate: bool,
     limit: int | None,
     seed: int,
-) -> UsableExamples:
-    """Encode the examples, or `limit` of them drawn by the seed; count the unusable ones by reason."""
-    _check_classifier(explainer)
+) -> tuple[list[EncodedInput], NDArray[np.int64] | None, dict[str, Any]]:
+    """Encode the examples, or `limit` of them drawn by the seed; count the unusable ones by reason.
+
+    Returns the usable ones, their true labels, and the facts on the data set that results carry.
+    """
+    loaded = explainer.loaded
+    if not loaded.is_classifier or loaded.task == "regression":
+        what = "predicts a number" if loaded.is_classifier else "does not classify whole inputs"
+        raise NoHead(
+            f"{loaded.name!r} {what}: an audit compares distributions over classes. "
+            "Give a model that classifies."
+        )
     needy = [choice.name for choice in chosen if choice.entry.facts["labels"]]
     labelled = [example for example in dataset.examples if example.label is not None]
     # Rows without a label are left out, unless the whole data set has no labels.
@@ -232,44 +228,31 @@ def encode_examples(
         errors.append(error)
         refused[error.code.replace("-", " ")] += 1
 
-    readable = encode_dataset(
-        [usable[i].given for i in drawn], explainer.loaded, truncate, record_failure
-    )
-    encoded = [(drawn[i], item) for i, item in readable.by_number().items()]
-    long = [(i, item) for i, item in encoded if _count_content_tokens(item) >= MIN_TOKENS]
-    refused["fewer than two tokens"] += len(encoded) - len(long)
+    readable = encode_dataset([usable[i].given for i in drawn], loaded, truncate, record_failure)
+    long = {
+        drawn[i]: item
+        for i, item in readable.by_number().items()
+        # One token gets all the attention.
+        if sum(not token.special and token.segment == 0 for token in item.tokens) > 1
+    }
+    refused["fewer than two tokens"] += len(readable.items) - len(long)
     if not long:
         first = errors[0] if errors else BadExamples("They have fewer than two tokens each.")
         kind = type(first) if isinstance(first, InputError) else BadExamples
         raise kind(f"None of the {len(drawn)} examples can be used. {first}")
-    places = [i for i, _ in long]
-    truth = None if truth is None else truth[places]
+    truth = None if truth is None else truth[list(long)]
     counts = Counter([] if truth is None else truth.tolist())
-    return UsableExamples(
-        [usable[i] for i in places],
-        [item for _, item in long],
-        truth,
-        {
-            "name": dataset.name,
-            "given": len(dataset.examples),
-            "used": len(long),
-            **{column: getattr(dataset, column) for column in ("text", "pair", "label")},
-            "guessed": list(dataset.guessed),
-            "classes": {explainer.labels[i]: count for i, count in sorted(counts.items())},
-            "without_labels": without_labels,
-            "why_not": [{"why": why, "count": count} for why, count in refused.items() if count],
-        },
-    )
-
-
-def _check_classifier(explainer: Explainer) -> None:
-    loaded = explainer.loaded
-    if not loaded.is_classifier or loaded.task == "regression":
-        what = "predicts a number" if loaded.is_classifier else "does not classify whole inputs"
-        raise NoHead(
-            f"{loaded.name!r} {what}: an audit compares distributions over classes. "
-            "Give a model that classifies."
-        )
+    facts = {
+        "name": dataset.name,
+        "given": len(dataset.examples),
+        "used": len(long),
+        **{column: getattr(dataset, column) for column in ("text", "pair", "label")},
+        "guessed": list(dataset.guessed),
+        "classes": {explainer.labels[i]: count for i, count in sorted(counts.items())},
+        "without_labels": without_labels,
+        "why_not": [{"why": why, "count": count} for why, count in refused.items() if count],
+    }
+    return list(long.values()), truth, facts
 
 
 def _resolve_true_labels(
@@ -285,10 +268,6 @@ def _resolve_true_labels(
         raise BadExamples(
             f"{error} {', '.join(needy)} cannot do without; these can: {', '.join(rest)} (--experiment NAME)."
         ) from None
-
-
-def _count_content_tokens(item: EncodedInput) -> int:
-    return sum(not token.special and token.segment == 0 for token in item.tokens)
 
 
 @dataclass(frozen=True)
@@ -426,23 +405,23 @@ def audit(
     explainer = model if isinstance(model, Explainer) else load(model)
     dataset.check_pairs(explainer.labels)
     started = time.perf_counter()
-    usable = encode_examples(dataset, explainer, chosen, truncate=truncate, limit=limit, seed=seed)
+    items, truth, facts = encode_examples(
+        dataset, explainer, chosen, truncate=truncate, limit=limit, seed=seed
+    )
     workshop = None
     if training is not None or others:
         rows = [] if training is None else training.examples
         workshop = Retrainer(
             explainer.loaded, rows, base=base, others=others, epochs=epochs, seed=seed
         )
-    subject = AuditSubject(
-        explainer, usable.examples, usable.items, usable.truth, site, special, seed, workshop
-    )
+    subject = AuditSubject(explainer.loaded, items, truth, site, special, seed, workshop)
     with count_forwards(explainer.model) as runs:
         plan = _estimate_cost(subject, dataset, chosen)
         if announce is not None:
             announce(plan)
         first = subject.sites[0]
         about: dict[str, Any] = {
-            "data": usable.data,
+            "data": facts,
             "setting": {
                 "site": site,
                 "sites": [one.name for one in subject.sites],

@@ -19,15 +19,13 @@ from torch import Tensor
 from whence.core.errors import BadParameter, NoHead, NotCapturable
 from whence.core.types import Task
 from whence.data.batches import Batch, BatchRules, collate
-from whence.data.example import Example
 from whence.data.tokens import EncodedInput
 from whence.explain.batch_policy import choose_batch_policy
-from whence.explain.explainer import Explainer
 from whence.models.model import LoadedModel
 from whence.tracing.out_of_memory import build_retry_batches
 from whence.tracing.replay import AttentionReplacement, AttentionReplay, ReadRows
 from whence.tracing.target import TargetSpec, compute_probabilities
-from whence.tracing.trace import Trace, run_traced
+from whence.tracing.trace import run_traced
 
 if TYPE_CHECKING:
     from whence.studies.audit.retrain import Retrainer
@@ -117,21 +115,29 @@ class ReplayBatch:
         self.copies = copies
         self._task = task
         self._replay = replay
-        layers = sorted({layer for site in sites for layer in site.layers})
         first = torch.arange(0, len(numbers) * copies, copies, device=movable.device)
         self.base = self._compute_probabilities(replay.logits[first])  # (rows, labels)
         self.shares = replay.rows.shares[first]  # (rows, reads)
-        own = torch.stack(
-            [self._select_own_weights(site, int(at)) for site, at in zip(sites, first, strict=True)]
-        )
+        own, reachable = [], []
+        for site, at in zip(sites, first.tolist(), strict=True):
+            weights = torch.cat([replay.own[layer][at] for layer in site.layers])
+            own.append(weights if site.head is None else weights[site.head, None])
+            # What all read rows may attend to, in all layers of the site.
+            read = replay.rows.is_read[at]
+            reach = [replay.reach[layer][at][read].all(0) for layer in site.layers]
+            reachable.append(torch.stack(reach).all(0))
         # In half precision, equal distributions computed in two ways would differ.
-        self.own = own.to(_resolve_wide_dtype(own))  # (rows, channels, reads, tokens)
-        reach = [self._find_reachable(site, int(at)) for site, at in zip(sites, first, strict=True)]
-        self.movable = _check_movable(movable & torch.stack(reach))  # (rows, tokens)
+        self.own = _widen(torch.stack(own))  # (rows, channels, reads, tokens)
+        self.movable = movable & torch.stack(reachable)  # (rows, tokens)
+        if (self.movable.sum(1) < 2).any():
+            raise NotCapturable(
+                "The rows that the prediction reads attend through windows that have no two tokens of a text in common, so "
+                "their weights cannot be exchanged alike. Choose one layer that sees everything: site=..., --site LAYER."
+            )
         # By layer: the rows whose site includes it, and with all their copies as the inputs of the replay.
         self._rows = {
             layer: [row for row, site in enumerate(sites) if layer in site.layers]
-            for layer in layers
+            for layer in sorted({layer for site in sites for layer in site.layers})
         }
         self._inputs = {
             layer: torch.tensor(
@@ -155,16 +161,7 @@ class ReplayBatch:
         return probabilities.reshape(len(self), self.copies, probabilities.shape[1])
 
     def _compute_probabilities(self, logits: Tensor) -> Tensor:
-        return compute_probabilities(logits.to(_resolve_wide_dtype(logits)), self._task)
-
-    def _find_reachable(self, site: AttentionSite, at: int) -> Tensor:
-        """Return a mask of the positions that all read rows may attend to, in all layers of a site, (tokens,)."""
-        read = self._replay.rows.is_read[at]
-        return torch.stack([self._replay.reach[one][at][read].all(0) for one in site.layers]).all(0)
-
-    def _select_own_weights(self, site: AttentionSite, at: int) -> Tensor:
-        weights = torch.cat([self._replay.own[layer][at] for layer in site.layers])
-        return weights if site.head is None else weights[site.head, None]
+        return compute_probabilities(_widen(logits), self._task)
 
     def _build_swap(self, layer: int, weights: Tensor) -> AttentionReplacement:
         """Return the replaced weights of one layer, for the rows whose site includes it."""
@@ -181,18 +178,8 @@ class ReplayBatch:
         return AttentionReplacement(inputs, full)
 
 
-def _resolve_wide_dtype(values: Tensor) -> torch.dtype:
-    return torch.promote_types(values.dtype, torch.float32)
-
-
-def _check_movable(movable: Tensor) -> Tensor:
-    """Return `movable` if every row has at least two positions to exchange; else raise."""
-    if (movable.sum(1) > 1).all():
-        return movable
-    raise NotCapturable(
-        "The rows that the prediction reads attend through windows that have no two tokens of a text in common, so "
-        "their weights cannot be exchanged alike. Choose one layer that sees everything: site=..., --site LAYER."
-    )
+def _widen(values: Tensor) -> Tensor:
+    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 # Weights on special tokens: kept as they are, or moved like those of the text.
@@ -217,8 +204,7 @@ class _Observation(NamedTuple):
 class AuditSubject:
     """The model under audit, and the examples it is audited on."""
 
-    explainer: Explainer
-    examples: Sequence[Example]
+    loaded: LoadedModel
     items: Sequence[EncodedInput]
     truth: NDArray[np.int64] | None  # the true label of each example
     site: str = "last"
@@ -229,14 +215,9 @@ class AuditSubject:
     replay: float = 1.0  # cost of a replay, in forward passes
     memo: dict[Any, Any] = field(default_factory=dict)  # results shared by experiments
 
-    @property
-    def loaded(self) -> LoadedModel:
-        """The loaded model, with its tokenizer, labels and task."""
-        return self.explainer.loaded
-
     def with_model(self, loaded: LoadedModel) -> "AuditSubject":
         """Return another model, with the same tokenizer, on the same examples."""
-        return replace(self, explainer=Explainer(loaded), workshop=None, memo={})
+        return replace(self, loaded=loaded, workshop=None, memo={})
 
     def __len__(self) -> int:
         return len(self.items)
@@ -271,13 +252,8 @@ class AuditSubject:
         """
         has_query = bool(getattr(self.loaded.model.config, "query", False))
         return [
-            np.array(
-                [
-                    place
-                    for place, token in enumerate(item.tokens)
-                    if not token.special and not (has_query and token.segment)
-                ],
-                dtype=np.int64,
+            np.flatnonzero(
+                [not token.special and not (has_query and token.segment) for token in item.tokens]
             )
             for item in self.items
         ]
@@ -430,42 +406,38 @@ class AuditSubject:
 
     def _observe_batch(self, numbers: Sequence[int], batch: Batch) -> list[_Observation]:
         loaded = self.loaded
-        trace = self.trace_attention(batch)
+        spec = TargetSpec("predicted", None, "logit")
+        trace = run_traced(loaded.model, batch, {"attention"}, spec, loaded.task)
         if trace.logits.shape[1] != len(loaded.labels):
             raise NoHead(
                 f"The model gives {trace.logits.shape[1]} outputs, its configuration names {len(loaded.labels)} "
                 "labels. Set num_labels and id2label to fit."
             )
+        if trace.refusal is not None and not trace.pooled:
+            reason = str(trace.refusal).partition(" Use ")[0]
+            raise NotCapturable(
+                f"{reason} An audit needs the row of attention that the prediction reads: give an encoder or a decoder "
+                "with a classification head, or a model made by whence train-attention."
+            )
         shares = compute_probabilities(trace.logits.double(), loaded.task).cpu().numpy()
-        weights = _compute_read_weights(trace).cpu().numpy()
-        reads = ReadRows.of(trace.rows).places.shape[1]
+        read_rows = ReadRows.of(trace.rows)
+        by_layer = [read_rows.weights(layer) for layer in trace.read_layers]
+        read = torch.stack(by_layer, dim=1).double()  # (batch, layers, heads, rows, tokens)
+        means = torch.einsum("blhrk,br->blhk", read, read_rows.shares.to(read))
         return [
             _Observation(
                 share,
                 own[:, :, real],
                 rows if trace.pooled else rows[: len(self.items[number])],
                 trace.pooled,
-                reads,
+                read_rows.places.shape[1],
             )
             for number, share, own, real, rows in zip(
-                numbers, shares, weights, batch.real.cpu().numpy(), trace.rows, strict=True
+                numbers,
+                shares,
+                means.cpu().numpy(),
+                batch.real.cpu().numpy(),
+                trace.rows,
+                strict=True,
             )
         ]
-
-    def trace_attention(self, batch: Batch) -> Trace:
-        """Run the model on a batch and record its attention."""
-        spec = TargetSpec("predicted", None, "logit")
-        return run_traced(self.loaded.model, batch, {"attention"}, spec, self.loaded.task)
-
-
-def _compute_read_weights(trace: Trace) -> torch.Tensor:
-    """Return the attention weights that the prediction reads, (batch, layers, heads, tokens)."""
-    if trace.refusal is not None and not trace.pooled:
-        reason = str(trace.refusal).partition(" Use ")[0]
-        raise NotCapturable(
-            f"{reason} An audit needs the row of attention that the prediction reads: give an encoder or a decoder "
-            "with a classification head, or a model made by whence train-attention."
-        )
-    layers, rows = trace.read_layers, ReadRows.of(trace.rows)
-    read = torch.stack([rows.weights(layer) for layer in layers], dim=1).double()
-    return torch.einsum("blhrk,br->blhk", read, rows.shares.to(read))
