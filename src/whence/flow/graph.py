@@ -205,9 +205,7 @@ class EdgeBlock:
 def select_strongest(
     blocks: Iterable[EdgeBlock], most: int
 ) -> tuple[list[NDArray[Any]], int, float]:
-    """Return the `most` largest values, the number of non-zero values, and their sum.
-
-    The values are five columns: layer, head, source, to and value.
+    """Return the `most` largest values (layer, head, source, to, value), the number of non-zero values, and their sum.
 
     Equal values are ordered by layer, head, source and to: blocks come in the order of their layers,
     and their axes ascend. Values up to the `most`-th largest of earlier layers need no sorting.
@@ -290,10 +288,7 @@ def select_edges(
     segments: NDArray[Any] | None = None,
     within: Callable[[int], Bools] | None = None,
 ) -> StrongestEdges:
-    """Return the edges with the largest flow, at most `most` of them.
-
-    `within` returns, for a layer, the allowed edges, (heads, tokens, tokens).
-    """
+    """Return the `most` edges with the largest flow, of those that `within` allows in a layer, (heads, tokens, tokens)."""
     blocks = _iterate_flows(traced, query, special, segments, within)
     (layer, head, source, to, flow), count, total = select_strongest(blocks, most)
     weight = traced.weights.edge[layer, head, source, to].astype(np.float64)

@@ -187,10 +187,7 @@ def _normalise_rows(rows: Floats) -> Floats:
 
 
 def compute_head_divergence(a: Floats, b: Floats, root: Floats) -> tuple[Floats, Floats]:
-    """Return the Jensen-Shannon divergence of two models' heads: mean of all rows, and of read rows.
-
-    Both are (layers, heads); `root` weighs the rows that the decision reads.
-    """
+    """Return two models' Jensen-Shannon divergence, (layers, heads): mean of all rows, and of rows weighed by `root`."""
     mean, read = np.zeros(a.shape[:2]), np.zeros(a.shape[:2])
     weights = np.asarray(root, dtype=np.float64)
     for layer in range(a.shape[0]):

@@ -85,10 +85,7 @@ class AdversarialResult:
 def find_adversaries(
     subject: AuditSubject, search: SearchOptions, sites: tuple[AttentionSite, ...]
 ) -> list[list[AdversarialResult]]:
-    """Search for adversarial attention; return the results by site, then by example.
-
-    Results are cached in the subject. Distributions are kept for the first of the subject's sites only.
-    """
+    """Search for adversarial attention; return the results, which the subject remembers, by site, then by example."""
     known: dict[tuple[SearchOptions, str], list[AdversarialResult]]
     known = subject.remember("adversarial", dict)
     new = [site for site in sites if (search, site.name) not in known]

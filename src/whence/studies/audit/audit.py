@@ -1,9 +1,4 @@
-"""`whence.audit`, the test of attention as explanation: experiments chosen, costed and run; result `Audit`.
-
-Examples are encoded, the experiments are selected and their cost is estimated from the measured speed of the
-model on a few examples; then they are run one by one, or taken from an earlier audit, and the conclusion is
-drawn.
-"""
+"""`whence.audit`, the test of attention as explanation: experiments chosen, costed and run; result `Audit`."""
 
 import time
 from collections import Counter
@@ -110,10 +105,7 @@ def select_experiments(
     others: bool = False,
     from_text: bool = False,
 ) -> list[SelectedExperiment]:
-    """Return the experiments to run with their parameters.
-
-    `params` maps NAME or EXPERIMENT.NAME to a value, or an experiment to a mapping of parameters.
-    """
+    """Return the experiments to run with their parameters, which `params` has as `resolve_entries` takes them."""
     names = resolve_names(request, can_train=can_train, others=others)
     resolved = resolve_entries(experiment, names, params, from_text=from_text)
     return [SelectedExperiment(entry, values) for entry, values in resolved]
@@ -123,10 +115,7 @@ class AuditCheckpoint:
     """Results of an earlier audit, and hooks that are called during an audit; by default neither."""
 
     def __init__(self, known: Mapping[str, Mapping[str, Any] | None] | None = None) -> None:
-        """`known`: results of an earlier audit of the same model, data and settings, by experiment.
-
-        None marks an experiment that failed.
-        """
+        """`known`: results of an earlier audit of the same kind, by experiment; None marks one that failed."""
         self.known = dict(known or {})
         self.why_not: dict[str, str] = {}  # error messages by experiment
 

@@ -66,10 +66,7 @@ def summarise_f1(
 def summarise_performance(
     predicted: Labels, truth: Labels, labels: int, *key: str | int
 ) -> dict[str, Any]:
-    """Return accuracy and F1 with intervals.
-
-    F1 is that of the second of two labels, or the mean over all labels that occur.
-    """
+    """Return accuracy and F1 (of the second of two labels, or the mean over all that occur) with intervals."""
     return {
         "accuracy": summarise((predicted == truth).astype(np.float64), "accuracy", *key),
         "f1": summarise_f1(

@@ -44,10 +44,7 @@ def attention_divergence(subject: AuditSubject, other: AuditSubject) -> Numbers:
 
 
 def largest_attention_divergence(subject: AuditSubject) -> Numbers:
-    """Return the largest possible divergence from the model's attention.
-
-    It is reached with all weight on the token that has the least.
-    """
+    """Return the largest possible divergence from the model's attention: all weight on the token with the least."""
     corners = [np.eye(len(weights))[weights.argmin()] for weights in subject.attention()]
     return measure_divergences(subject, corners)
 
@@ -65,10 +62,7 @@ def prediction_distance(subject: AuditSubject, other: AuditSubject) -> Numbers:
 
 
 def has_learnt(predicted: Labels, truth: Labels, reference: float = 1.0) -> bool:
-    """Return whether accuracy is at least half way from the commonest label to `reference`.
-
-    False if the reference itself is no better than the commonest label.
-    """
+    """Return whether accuracy is at least half way from the commonest label to `reference`, which must be better."""
     commonest = np.bincount(truth).max() / len(truth)
     right = float((predicted == truth).mean())
     gain = reference - commonest

@@ -151,10 +151,7 @@ class ReplayBatch:
         return len(self.numbers)
 
     def __call__(self, weights: Tensor) -> Tensor:
-        """Return the probabilities with replaced attention, (rows, copies, labels).
-
-        `weights` is (rows, copies, channels, reads, tokens): each copy of a row has its own.
-        """
+        """Return the probabilities, (rows, copies, labels), with other weights, (rows, copies, channels, reads, tokens)."""
         flat = weights.flatten(0, 1)  # (rows x copies, channels, reads, tokens)
         swaps = {layer: self._build_swap(layer, flat) for layer in self._rows}
         probabilities = self._compute_probabilities(self._replay(swaps))
@@ -246,10 +243,7 @@ class AuditSubject:
 
     @cached_property
     def content(self) -> list[NDArray[np.int64]]:
-        """The positions of the content tokens, which attention is compared on, in each example.
-
-        Content is the text; if the model takes a query, only the passage.
-        """
+        """The positions of each example's content, which attention is compared on: the text; the passage beside a query."""
         has_query = bool(getattr(self.loaded.model.config, "query", False))
         return [
             np.flatnonzero(
@@ -383,10 +377,7 @@ class AuditSubject:
         compute: Callable[[ReplayBatch], Iterable[T]],
         replays: float = 0,
     ) -> list[list[T]]:
-        """Return the result of `compute` for each row of the replay batches, by site, then by example.
-
-        `replays`: how often each row is replayed, for the progress.
-        """
+        """Return what `compute` gives for each row, by site, then by example; it replays each row `replays` times."""
         results: dict[str, dict[int, T]] = {site.name: {} for site in sites}
         for batch in self.build_replays(sites, copies):
             for number, site, result in zip(

@@ -1,9 +1,7 @@
 """`fit`, the seeded, resumable training loop: loss, optimiser, batches, history; best epoch's weights kept.
 
-As in Jain & Wallace's code the first epoch is never the best, unless it is the only one. Batches hold
-inputs of similar length (noise of 10 %) in shuffled order. The loss is cross entropy, weighted and summed
-as the recipe says. A checkpoint is written after every epoch, safe against a killed process: one file with
-the weights, the best weights, the optimiser and the history, which gets its name when it is complete.
+A checkpoint is written after every epoch, safe against a killed process: one file with the weights, the best
+weights, the optimiser and the history, which gets its name when it is complete.
 """
 
 import json
@@ -97,10 +95,7 @@ class FitResult:
 
 
 class TrainingHistory:
-    """The epochs so far, and the weights of the best; with a folder, they are saved there and resumed from there.
-
-    `about` identifies the training in a folder: recipe, data and first weights.
-    """
+    """The epochs so far, and the weights of the best; kept in a folder, if any, by what the training is `about`."""
 
     def __init__(
         self, model: Any, recipe: Recipe, folder: Path | None, about: Mapping[str, Any]
@@ -129,7 +124,6 @@ class TrainingHistory:
 
     def add(self, epoch: Epoch) -> None:
         """Add a trained epoch, and save a checkpoint."""
-        # Jain & Wallace never keep the first epoch, whatever it scores.
         passes = epoch.number > 1 or self._recipe.epochs == 1
         best = None if self._best_epoch is None else self.epochs[self._best_epoch - 1]
         self.epochs.append(epoch)

@@ -68,10 +68,7 @@ def predict_logits(
     batch_size: int = 64,
     prepare: Callable[[Batch, Sequence[int]], None] | None = None,
 ) -> np.ndarray[Any, Any]:
-    """Return the model's logits for all items, (items, labels) in float64; its state is restored.
-
-    `prepare` is called with each batch, and the numbers of its items, before the model is run.
-    """
+    """Return the logits, (items, labels) in float64; `prepare` is called with each batch and its items' numbers."""
     device = next(model.parameters()).device
     by_number: dict[int, Any] = {}
     with open_plain_forward(model) as logits:

@@ -128,10 +128,7 @@ class ContextFreeTrainer:
         attention: Literal["uniform", "tanh"] | AttentionGuide,
         tick: Callable[[float], None],
     ) -> Labels:
-        """Train a context-free model and return its predicted labels.
-
-        A seed gives all kinds of attention the same initial weights.
-        """
+        """Train a context-free model, from the same weights for all kinds of attention; return its predictions."""
         guide = attention if isinstance(attention, AttentionGuide) else None
         kind = "uniform" if isinstance(attention, AttentionGuide) else attention
         config = AttentiveConfig(attention=kind, **self._settings)
@@ -156,10 +153,7 @@ class ContextFreeTrainer:
         return predicted
 
     def _list_words(self, subject: AuditSubject) -> list[tuple[list[int], int]]:
-        """Return the ids that a model without context reads of each example, and how many are no query.
-
-        They are the content, then the query if there is one.
-        """
+        """Return each example's ids, the content and then the query if there is one, and how many are content."""
         words = []
         for item, content in zip(subject.items, subject.content, strict=True):
             places = content.tolist()

@@ -109,10 +109,7 @@ def _replay_replacements(
 
 
 def _compute_scores(subject: AuditSubject, *predicted: Labels) -> dict[str, Any]:
-    """Return accuracy and F1 with intervals, means over draws; for two predictions, their falls.
-
-    F1 is the mean over labels and, for two labels, that of the second.
-    """
+    """Return accuracy, macro F1 and, of two labels, F1 of the second, means over draws; their falls for two predictions."""
     truth, labels, seed = subject.truth, len(subject.loaded.labels), subject.seed
     assert truth is not None, "an experiment that needs labels is not run without"
     right, *after = ((some == truth[:, None]).mean(1) for some in predicted)

@@ -1,8 +1,4 @@
-"""Experiment: a model trained to predict the same with other attention (Wiegreffe & Pinter 2019).
-
-Imitation: the loss TVD(p, own p) - weight · KL(attention ‖ own attention) asks for the same predictions with
-other attention.
-"""
+"""Experiment: a model trained to predict the same with other attention (Wiegreffe & Pinter 2019)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
