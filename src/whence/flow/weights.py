@@ -235,12 +235,10 @@ def compute_edge_weights(
         raise BadParameter(
             f"There is no edge weight {name!r}. There are: {', '.join(EDGE_WEIGHT_NAMES)}."
         )
+    heads = [layer.heads for layer in trace.layers]
     if name == "attention":
-        return compute_attention_weights(
-            collect_attention_maps(trace, row), residual, _count_heads(trace)
-        )
+        return compute_attention_weights(collect_attention_maps(trace, row), residual, heads)
     _check_residual(residual)
-    heads = _count_heads(trace)
     skip: Floats | None = None  # the skip connection's measure
     if name == "norm":
         edge = _measure_layers(trace, row, lambda layer: compute_edge_norms(trace, layer, row))
@@ -328,16 +326,12 @@ def _measure_layers(trace: Trace, row: int, measure: Callable[[AttentionLayer], 
     length, stack = int(trace.real[row].sum()), np.zeros(0)
     for index, layer in enumerate(trace.layers):
         part = measure(layer).detach()[:, :length, :length]
-        wide = part.to(torch.promote_types(part.dtype, torch.float32)).cpu().numpy()
+        wide = widen(part).cpu().numpy()
         if not index:
-            heads = 1 if len(part) < layer.heads else max(_count_heads(trace))
+            heads = 1 if len(part) < layer.heads else max(one.heads for one in trace.layers)
             stack = np.zeros((len(trace.layers), heads, length, length), dtype=wide.dtype)
         stack[index, : len(wide)] = wide
     return stack
-
-
-def _count_heads(trace: Trace) -> list[int]:
-    return [layer.heads for layer in trace.layers]
 
 
 def _check_residual(residual: float | None) -> None:

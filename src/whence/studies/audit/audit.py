@@ -146,7 +146,12 @@ def compose_audit(
     """
     results = sorted(experiments, key=lambda result: sort_key(result["name"]))
     ran = {result["name"] for result in results}
-    not_run = [entry for entry in experiment if entry.name not in ran]
+    not_run: dict[str, str] = {}  # why, by experiment
+    for entry in experiment:
+        if entry.name not in ran:
+            lacks_data = entry.facts["trains"] and about["setting"]["train"] is None
+            why = "no training data was given: --train" if lacks_data else "not asked for"
+            not_run[entry.name] = why_not.get(entry.name) or why
     answer, conclusion = conclude(
         results,
         model=origin["model"]["name"],
@@ -154,9 +159,8 @@ def compose_audit(
         site=about["site"],
         rest=about["rest"],
         performance=about["performance"],
-        not_run=[entry.name for entry in not_run],
+        not_run=list(not_run),
     )
-    can_train = about["setting"]["train"] is not None
     return {
         "version": RESULT_VERSION,
         "kind": "audit",
@@ -165,18 +169,7 @@ def compose_audit(
         "setting": about["setting"],
         "performance": about["performance"],
         "experiments": list(results),
-        "not_run": [
-            {
-                "name": entry.name,
-                "why": why_not.get(entry.name)
-                or (
-                    "no training data was given: --train"
-                    if entry.facts["trains"] and not can_train
-                    else "not asked for"
-                ),
-            }
-            for entry in not_run
-        ],
+        "not_run": [{"name": name, "why": why} for name, why in not_run.items()],
         "answer": answer,
         "conclusion": conclusion,
         "calls": calls,
@@ -291,11 +284,10 @@ def format_duration(seconds: float) -> str:
     """Return a duration in words."""
     if seconds < 1:
         return "less than a second"
-    for size, name in ((3600.0, "hour"), (60.0, "minute"), (1.0, "second")):
-        if seconds >= 1.5 * size or size == 1.0:
-            count = max(1, round(seconds / size))
-            return f"about {count} {name}{'' if count == 1 else 's'}"
-    raise AssertionError("the last size always fits")
+    units = ((3600.0, "hour"), (60.0, "minute"), (1.0, "second"))
+    size, name = next(unit for unit in units if seconds >= 1.5 * unit[0] or unit[0] == 1.0)
+    count = max(1, round(seconds / size))
+    return f"about {count} {name}{'' if count == 1 else 's'}"
 
 
 class Audit(Result):

@@ -146,23 +146,15 @@ def compute_quantiles(values: Numbers) -> list[float]:
     return [float(value) for value in np.quantile(values, shares)]
 
 
-def build_matrix(
-    title: str,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    values: Numbers,
-    *,
-    low: float,
-    high: float,
-) -> Plot:
-    """Return a matrix plot; unknown values are null."""
+def build_matrix(title: str, rows: Sequence[str], columns: Sequence[str], values: Numbers) -> Plot:
+    """Return a matrix plot of correlations; unknown values are null."""
     return {
         "kind": "matrix",
         "title": title,
         "rows": list(rows),
         "columns": list(columns),
         "values": list_known(values),
-        "range": [low, high],
+        "range": [-1, 1],
     }
 
 

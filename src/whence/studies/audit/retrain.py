@@ -38,11 +38,6 @@ _LEARNT_SHARE = 0.5
 _ROUNDING = 1e-9
 
 
-def attention_divergence(subject: AuditSubject, other: AuditSubject) -> Numbers:
-    """Return the Jensen-Shannon divergence of two models' attention, for each example."""
-    return measure_divergences(subject, other.attention())
-
-
 def largest_attention_divergence(subject: AuditSubject) -> Numbers:
     """Return the largest possible divergence from the model's attention: all weight on the token with the least."""
     corners = [np.eye(len(weights))[weights.argmin()] for weights in subject.attention()]

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from whence.core.errors import BadParameter, NoHead, NotCapturable
-from whence.core.types import Task
 from whence.data.batches import Batch, BatchRules, collate
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_policy import choose_batch_policy
+from whence.explain.batch_policy import choose_batch_policy, map_batches
 from whence.models.model import LoadedModel
+from whence.tracing.attention_layer import widen
 from whence.tracing.out_of_memory import build_retry_batches
 from whence.tracing.replay import AttentionReplacement, AttentionReplay, ReadRows
 from whence.tracing.target import TargetSpec, compute_probabilities
@@ -101,34 +101,36 @@ class ReplayBatch:
     """A batch of (example, site) rows that computes the model's predictions with replaced attention."""
 
     def __init__(
-        self,
-        replay: AttentionReplay,
-        numbers: Sequence[int],
-        sites: Sequence[AttentionSite],
-        copies: int,
-        movable: Tensor,
-        task: Task,
+        self, subject: "AuditSubject", rows: Sequence[tuple[int, AttentionSite]], copies: int
     ) -> None:
-        """`replay` holds `copies` consecutive copies of each row; `movable` is (rows, tokens)."""
-        self.numbers = numbers
-        self.sites = sites
-        self.copies = copies
-        self._task = task
-        self._replay = replay
-        first = torch.arange(0, len(numbers) * copies, copies, device=movable.device)
+        """Run the model on `copies` consecutive copies of each row."""
+        self.numbers = [number for number, _ in rows]
+        self.sites = [site for _, site in rows]
+        self.copies, self._task = copies, subject.loaded.task
+        layers = sorted({layer for site in self.sites for layer in site.layers})
+        inputs = [subject.items[number] for number in self.numbers for _ in range(copies)]
+        batch = subject.build_batch(inputs)
+        self._replay = replay = AttentionReplay(subject.loaded.model, batch, layers, self._task)
+        first = torch.arange(0, len(inputs), copies, device=batch.device)
         self.base = self._compute_probabilities(replay.logits[first])  # (rows, labels)
         self.shares = replay.rows.shares[first]  # (rows, reads)
+        movable = torch.zeros(len(rows), batch.real.shape[1], dtype=torch.bool)
         own, reachable = [], []
-        for site, at in zip(sites, first.tolist(), strict=True):
+        for row, (number, site) in enumerate(rows):
+            at = row * copies
             weights = torch.cat([replay.own[layer][at] for layer in site.layers])
             own.append(weights if site.head is None else weights[site.head, None])
+            if subject.special == "free" and not subject.is_pooled:
+                movable[row] = batch.real[at].cpu()
+            else:
+                movable[row, subject.places[number]] = True
             # What all read rows may attend to, in all layers of the site.
             read = replay.rows.is_read[at]
             reach = [replay.reach[layer][at][read].all(0) for layer in site.layers]
             reachable.append(torch.stack(reach).all(0))
         # In half precision, equal distributions computed in two ways would differ.
-        self.own = _widen(torch.stack(own))  # (rows, channels, reads, tokens)
-        self.movable = movable & torch.stack(reachable)  # (rows, tokens)
+        self.own = widen(torch.stack(own))  # (rows, channels, reads, tokens)
+        self.movable = movable.to(batch.device) & torch.stack(reachable)  # (rows, tokens)
         if (self.movable.sum(1) < 2).any():
             raise NotCapturable(
                 "The rows that the prediction reads attend through windows that have no two tokens of a text in common, so "
@@ -136,15 +138,15 @@ class ReplayBatch:
             )
         # By layer: the rows whose site includes it, and with all their copies as the inputs of the replay.
         self._rows = {
-            layer: [row for row, site in enumerate(sites) if layer in site.layers]
-            for layer in sorted({layer for site in sites for layer in site.layers})
+            layer: [row for row, site in enumerate(self.sites) if layer in site.layers]
+            for layer in layers
         }
         self._inputs = {
             layer: torch.tensor(
-                [row * copies + copy for row in rows for copy in range(copies)],
-                device=movable.device,
+                [row * copies + copy for row in own_rows for copy in range(copies)],
+                device=batch.device,
             )
-            for layer, rows in self._rows.items()
+            for layer, own_rows in self._rows.items()
         }
 
     def __len__(self) -> int:
@@ -158,7 +160,7 @@ class ReplayBatch:
         return probabilities.reshape(len(self), self.copies, probabilities.shape[1])
 
     def _compute_probabilities(self, logits: Tensor) -> Tensor:
-        return compute_probabilities(_widen(logits), self._task)
+        return compute_probabilities(widen(logits), self._task)
 
     def _build_swap(self, layer: int, weights: Tensor) -> AttentionReplacement:
         """Return the replaced weights of one layer, for the rows whose site includes it."""
@@ -173,10 +175,6 @@ class ReplayBatch:
         is_it = torch.nn.functional.one_hot(chosen, heads).bool().repeat_interleave(self.copies, 0)
         full = torch.where(is_it[:, :, None, None], row_weights.to(own.dtype), own[inputs])
         return AttentionReplacement(inputs, full)
-
-
-def _widen(values: Tensor) -> Tensor:
-    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 # Weights on special tokens: kept as they are, or moved like those of the text.
@@ -223,7 +221,7 @@ class AuditSubject:
     def sites(self) -> tuple[AttentionSite, ...]:
         """The attention sites of the audit; verdicts are about the first."""
         layers, heads, _ = self._observations[0].attention.shape
-        return resolve_sites(self.site, layers, heads, pooled=self._is_pooled)
+        return resolve_sites(self.site, layers, heads, pooled=self.is_pooled)
 
     @cached_property
     def probabilities(self) -> Numbers:
@@ -299,19 +297,14 @@ class AuditSubject:
     def map_batches(
         self, kind: str, compute: Callable[[Sequence[int], Batch], Iterable[T]], passes: float = 1
     ) -> list[T]:
-        """Return the results of `compute` for the numbers and the batch of examples of similar length.
+        """Return `compute`'s result for each example, as the function of this name does; it takes so many `passes` of each."""
 
-        `kind` names the work: a batch size that does not fit one kind may fit another. `passes`: forward passes of
-        each example.
-        """
-        results: dict[int, T] = {}
-        work = build_retry_batches(self.loaded.model, kind, self.items, self.policy)
-        for chosen in work:
-            with work.retry_halved(chosen):
-                batch = self.build_batch([self.items[i] for i in chosen])
-                results.update(zip(chosen, compute(chosen, batch), strict=True))
-                self.tick(passes * len(chosen))
-        return [results[i] for i in range(len(self))]
+        def compute_and_tick(numbers: Sequence[int], batch: Batch) -> list[T]:
+            results = list(compute(numbers, batch))
+            self.tick(passes * len(numbers))
+            return results
+
+        return map_batches(self.loaded, kind, self.items, self.policy, compute_and_tick)
 
     def build_batch(self, items: Sequence[EncodedInput]) -> Batch:
         """Collate inputs into a batch on the model's device."""
@@ -352,23 +345,9 @@ class AuditSubject:
             for some in work:
                 replay = None
                 with work.retry_halved(some):
-                    replay = self._build_replay([rows[i] for i in some], copies)
+                    replay = ReplayBatch(self, [rows[i] for i in some], copies)
                 if replay is not None:
                     yield replay
-
-    def _build_replay(self, rows: Sequence[tuple[int, AttentionSite]], copies: int) -> ReplayBatch:
-        numbers, sites = [number for number, _ in rows], [site for _, site in rows]
-        batch = self.build_batch([self.items[number] for number in numbers for _ in range(copies)])
-        layers = sorted({layer for site in sites for layer in site.layers})
-        replay = AttentionReplay(self.loaded.model, batch, layers, self.loaded.task)
-        movable = torch.zeros(len(rows), batch.real.shape[1], dtype=torch.bool)
-        for row, number in enumerate(numbers):
-            if self.special == "free" and not self._is_pooled:
-                movable[row] = batch.real[row * copies].cpu()
-            else:
-                movable[row, self.places[number]] = True
-        movable = movable.to(batch.device)
-        return ReplayBatch(replay, numbers, sites, copies, movable, self.loaded.task)
 
     def map_replays(
         self,
@@ -392,7 +371,8 @@ class AuditSubject:
         return self.map_batches("attention", self._observe_batch)
 
     @property
-    def _is_pooled(self) -> bool:
+    def is_pooled(self) -> bool:
+        """Whether the model has a single attention over its tokens, no stack of layers."""
         return any(one.pooled for one in self._observations)
 
     def _observe_batch(self, numbers: Sequence[int], batch: Batch) -> list[_Observation]:

@@ -46,9 +46,16 @@ def replacement(subject: AuditSubject, *, draws: Annotated[int, Range(1, 1000)] 
     of the differences of the same examples. The threshold is one prediction in ten.
     """
 
+    @torch.no_grad()
     def measure(replayed: ReplayBatch) -> Iterable[tuple[Labels, Numbers]]:
-        answers, moved = _replay_replacements(subject, replayed, draws)
-        return zip(answers.argmax(-1), moved, strict=True)
+        drawn = draw_random_weights(subject, replayed, draws)
+        free = replayed.movable[:, None, None, None].to(drawn.dtype).expand(-1, 1, *drawn.shape[2:])
+        parts = torch.cat([drawn, build_uniform(free), build_last_token(free)], dim=1)
+        insert = build_inserter(replayed.own, replayed.movable)
+        answers = replay_copies(replayed, draws + 2, lambda some: insert(parts[:, some]))
+        moved = tvd(answers, replayed.base[:, None], subject.loaded.task)
+        answered, distances = (values.double().cpu().numpy() for values in (answers, moved))
+        return zip(answered.argmax(-1), distances, strict=True)
 
     by_site = subject.map_replays(subject.sites, COPIES, measure, 2 + draws)
     predicted = [np.array([now for now, _ in rows]) for rows in by_site]
@@ -92,20 +99,6 @@ def replacement(subject: AuditSubject, *, draws: Annotated[int, Range(1, 1000)] 
             )
         ],
     )
-
-
-@torch.no_grad()
-def _replay_replacements(
-    subject: AuditSubject, replayed: ReplayBatch, draws: int
-) -> tuple[Numbers, Numbers]:
-    """Return the predictions with each kind of attention, and their distances from the model's own."""
-    drawn = draw_random_weights(subject, replayed, draws)
-    free = replayed.movable[:, None, None, None].to(drawn.dtype).expand(-1, 1, *drawn.shape[2:])
-    parts = torch.cat([drawn, build_uniform(free), build_last_token(free)], dim=1)
-    insert = build_inserter(replayed.own, replayed.movable)
-    answers = replay_copies(replayed, draws + 2, lambda some: insert(parts[:, some]))
-    distances = tvd(answers, replayed.base[:, None], subject.loaded.task)
-    return answers.double().cpu().numpy(), distances.double().cpu().numpy()
 
 
 def _compute_scores(subject: AuditSubject, *predicted: Labels) -> dict[str, Any]:

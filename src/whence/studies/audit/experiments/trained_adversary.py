@@ -24,9 +24,9 @@ from whence.studies.audit.finding_summary import (
 )
 from whence.studies.audit.retrain import (
     RetrainedModel,
-    attention_divergence,
     count_training_passes,
     largest_attention_divergence,
+    measure_divergences,
     prediction_distance,
 )
 from whence.studies.audit.subject import AuditSubject, Numbers
@@ -152,8 +152,8 @@ def trained_adversary(
             tick=subject.tick,
         )
         other = model.apply_to(subject)
-        apart, moved = attention_divergence(subject, other), prediction_distance(subject, other)
-        points.append(_Adversary(weight, model, other, apart, moved))
+        apart = measure_divergences(subject, other.attention())
+        points.append(_Adversary(weight, model, other, apart, prediction_distance(subject, other)))
     same = [point for point in points if point.tvd.mean() <= epsilon]
     chosen = max(same, key=lambda point: float(point.jsd.mean())) if same else None
     best = chosen or min(points, key=lambda point: float(point.tvd.mean()))
