@@ -410,9 +410,9 @@ def _count_labels(model: Any, rows: Sequence[LabelledInput]) -> int:
 def build_optimiser(model: Any, recipe: Recipe) -> torch.optim.Optimizer:
     """Return Adam or AdamW over all trainable weights; attention may have its own weight decay."""
     own = getattr(model, "attention", None)  # a model's single attention; Transformers have none
-    decay = recipe.attention_weight_decay
-    is_apart = decay is not None and isinstance(own, torch.nn.Module)
-    apart = {id(weight) for weight in own.parameters()} if is_apart else set[int]()
+    decay, apart = recipe.attention_weight_decay, set[int]()
+    if decay is not None and isinstance(own, torch.nn.Module):
+        apart = {id(weight) for weight in own.parameters()}
     weights = [w for w in model.parameters() if w.requires_grad]
     groups: list[dict[str, Any]] = [{"params": [w for w in weights if id(w) not in apart]}]
     if attention := [w for w in weights if id(w) in apart]:
