@@ -157,17 +157,6 @@ class EdgeQuery:
         if not self.least >= 0:
             raise BadParameter(f"The smallest weight of an edge is 0 or more, not {self.least!r}.")
 
-    def select_heads(self, layer: int, heads: int, per_head: bool) -> NDArray[np.int64]:
-        """Return the selected heads of a layer, in order; 0 stands for all heads together."""
-        first, last = self.layers or (layer, layer)
-        all_heads = np.arange(heads if per_head else 1)
-        if not first <= layer <= last:
-            return all_heads[:0]
-        if not self.heads:
-            return all_heads
-        own = sorted({head for number, head in self.heads if number == layer})
-        return np.asarray(own, dtype=np.int64) if per_head else all_heads[: len(own)]
-
     def select_token_pairs(self, special: Bools, segments: NDArray[Any]) -> Bools | None:
         """Return the selected pairs of tokens, (tokens, tokens), or None if all are."""
         if self.specials and not self.tokens and not self.segments:
@@ -345,8 +334,12 @@ def iterate_wanted_layers(
         nothing.astype(bool) if special is None else special,
         nothing if segments is None else segments,
     )
-    for layer in range(weights.layers):
-        heads = query.select_heads(layer, weights.heads, weights.per_head)
+    first, last = query.layers or (0, weights.layers - 1)
+    for layer in range(first, last + 1):
+        heads = np.arange(weights.heads if weights.per_head else 1)  # 0: all of them together
+        if query.heads:
+            named = sorted({head for number, head in query.heads if number == layer})
+            heads = heads[named if weights.per_head else slice(len(named))]
         if len(heads):
             yield layer, heads, pairs
 

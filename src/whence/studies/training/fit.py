@@ -86,7 +86,6 @@ class FitResult:
 
     history: tuple[Epoch, ...]
     best_epoch: int
-    seconds: float
 
     @property
     def best(self) -> Epoch:
@@ -145,7 +144,7 @@ class TrainingHistory:
         best = self._best_epoch or len(self.epochs)
         if best != len(self.epochs):
             self._model.load_state_dict(self._best)
-        return FitResult(tuple(self.epochs), best, sum(epoch.seconds for epoch in self.epochs))
+        return FitResult(tuple(self.epochs), best)
 
     def _save(self, file: Path) -> None:
         """Write the checkpoint under a temporary name, sync it, and rename it."""
