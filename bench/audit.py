@@ -47,7 +47,7 @@ def build_attentive_model(texts: Sequence[str]) -> Any:
 def build_subject(explainer: Any, texts: Sequence[str]) -> AuditSubject:
     """Return the audit subject of a model and texts, with no query made yet."""
     items, _ = encode_inputs(list(texts), explainer.loaded, truncate=False)
-    return AuditSubject(explainer=explainer, examples=[], items=items, truth=None)
+    return AuditSubject(explainer.loaded, items, None)
 
 
 def search_together(explainer: Any, texts: Sequence[str], search: SearchOptions) -> list[float]:

@@ -27,7 +27,7 @@ def subject_of(
     """Put a model before some texts."""
     items, _ = encode_inputs(list(texts), explainer.loaded, truncate=False)
     known = None if truth is None else np.array(truth)
-    return AuditSubject(explainer=explainer, examples=[], items=items, truth=known, **setting)
+    return AuditSubject(explainer.loaded, items, known, **setting)
 
 
 @cache

@@ -59,7 +59,7 @@ def subject_of(
     labels = list(explainer.labels)
     truth = np.array([labels.index(str(one.label)) for one in test])
     workshop = Retrainer(explainer.loaded, train, **how)
-    return AuditSubject(explainer, test, items, truth, workshop=workshop)
+    return AuditSubject(explainer.loaded, items, truth, workshop=workshop)
 
 
 @cache

@@ -68,7 +68,6 @@ KNOWN_PARTICIPLES = frozenset(
     {
         "integrated_gradients",
         "trained_adversary",
-        "AuditSubject.loaded",
     }
 )
 SAME_NAMES = frozenset(

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.audit_subjects import TEXTS, attentive, reviews, subject_of
+from whence.explain.explainer import Explainer
 from whence.studies.audit.attention_variants import (
     average_reads,
     build_inserter,
@@ -156,7 +157,7 @@ def test_draw_permutations_permutes_movable_positions_only(subject):
 
 def test_draw_permutations_draws_both_orders_of_two_words_equally_often(subject):
     """Two words have two orders: of 400 draws about half are the second, give or take five standard errors of 10."""
-    few = subject_of(subject.explainer, ["a mess"], None)
+    few = subject_of(Explainer(subject.loaded), ["a mess"], None)
     (replayed,) = few.build_replays()
     drawn = draw_permutations(few, replayed, 400)[0]
     moved = (drawn != torch.arange(drawn.shape[-1])).any(-1).sum()
@@ -165,7 +166,7 @@ def test_draw_permutations_draws_both_orders_of_two_words_equally_often(subject)
 
 def test_draw_random_weights_is_uniform_on_the_simplex(subject):
     """The largest of n even shares is (1 + 1/2 + ... + 1/n) / n in the mean, and each is 1 / n."""
-    few = subject_of(subject.explainer, ["not bad at all"], None)
+    few = subject_of(Explainer(subject.loaded), ["not bad at all"], None)
     (replayed,) = few.build_replays()
     found = draw_random_weights(few, replayed, 4000)[0, :, 0, 0]
     found = found[:, replayed.movable[0]]
@@ -185,7 +186,7 @@ def test_drawn_permutations_and_weights_do_not_depend_on_the_batch(subject):
             drawn = draw_permutations(subject, replayed, 3)[row][:, free]
             together[number] = (drawn, draw_random_weights(subject, replayed, 3)[row][..., free])
     for number, text in enumerate(TEXTS):
-        alone = subject_of(subject.explainer, [text], None)
+        alone = subject_of(Explainer(subject.loaded), [text], None)
         (replayed,) = alone.build_replays()
         free = replayed.movable[0]
         assert torch.equal(draw_permutations(alone, replayed, 3)[0][:, free], together[number][0])

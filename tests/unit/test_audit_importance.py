@@ -6,6 +6,7 @@ import torch
 
 from tests.audit_subjects import TEXTS, attentive, reviews, subject_of
 from whence.core.errors import BadParameter
+from whence.explain.explainer import Explainer
 from whence.studies.audit.importance import gradient, integrated_gradients, leave_one_out
 from whence.tracing.ask import count_forwards
 from whence.tracing.attention_override import override_attention
@@ -131,7 +132,7 @@ def slopes(subject, number, manner):
 def test_integrated_gradients_equal_the_absolute_scores_of_the_method(subject):
     found = integrated_gradients(subject, steps=8)
     for number, row in enumerate(found):
-        explained = subject.explainer.explain(
+        explained = Explainer(subject.loaded).explain(
             input_of(subject, number),
             method="integrated_gradients",
             of="probability",
@@ -145,7 +146,7 @@ def test_importance_measures_of_a_batch_equal_its_singles(subject):
     for measure in (gradient, leave_one_out, lambda one: integrated_gradients(one, steps=3)):
         together = measure(subject)
         for number in range(len(subject)):
-            alone = subject_of(subject.explainer, [input_of(subject, number)], None)
+            alone = subject_of(Explainer(subject.loaded), [input_of(subject, number)], None)
             np.testing.assert_allclose(measure(alone)[0], together[number], **ROUNDED)
 
 

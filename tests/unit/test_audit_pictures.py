@@ -7,7 +7,7 @@ from draw_shapes import draw_scene
 
 import whence
 from whence.core.errors import NoHead
-from whence.data.dataset import read_dataset
+from whence.explain.explainer import Explainer
 from whence.explain.inputs import encode_inputs
 from whence.studies.audit.importance import gradient, leave_one_out
 from whence.studies.audit.subject import AuditSubject
@@ -19,12 +19,11 @@ SCENES = [draw_scene(number) for number in range(3)]
 def subject():
     explainer = whence.load("shapes", dtype="float64")
     items, _ = encode_inputs([scene.pixels for scene in SCENES], explainer.loaded, truncate=False)
-    given = read_dataset([(scene.pixels, scene.labels[0]) for scene in SCENES]).examples
-    return AuditSubject(explainer, given, items, None)
+    return AuditSubject(explainer.loaded, items, None)
 
 
 def test_audit_subject_attention_is_the_class_token_row_over_the_patches(subject):
-    explainer = subject.explainer
+    explainer = Explainer(subject.loaded)
     own = subject.attention()
     for number, scene in enumerate(SCENES):
         pixels = explainer.loaded.processor(images=scene.pixels, return_tensors="pt").pixel_values
@@ -38,7 +37,7 @@ def test_audit_subject_attention_is_the_class_token_row_over_the_patches(subject
 
 
 def test_gradient_importance_of_patches_equals_absolute_grad_x_input(subject):
-    explainer = subject.explainer
+    explainer = Explainer(subject.loaded)
     for number, scene in enumerate(SCENES):
         best = int(subject.predictions[number])
         slope = explainer.explain(

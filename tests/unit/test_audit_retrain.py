@@ -16,7 +16,7 @@ from whence.core.seed import build_generator
 from whence.data.example import Example
 from whence.models.fingerprint import compute_fingerprint
 from whence.models.load import load_model
-from whence.studies.audit.experiments.trained_adversary import ImitationLoss
+from whence.studies.audit.experiments.trained_adversary import build_imitation_loss
 from whence.studies.audit.finding_summary import summarise_performance
 from whence.studies.audit.retrain import Retrainer, has_learnt, largest_attention_divergence
 from whence.studies.training.performance import compute_performance
@@ -175,7 +175,7 @@ def test_imitation_loss_equals_tvd_less_weighted_kl(which: str) -> None:
         a, b = other.attention()[i], seen.attention()[i]
         expected += 0.5 * np.abs(p - q).sum()
         expected -= weight * (a * (np.log(a + 1e-10) - np.log(b + 1e-10))).sum()
-    loss = ImitationLoss(seen).loss(weight)
+    loss = build_imitation_loss(seen, weight)
     value = loss(kin.loaded.model, batch, torch.zeros(3), numbers)
     assert float(value.detach()) == pytest.approx(expected / 3, abs=1e-5)
     value.backward()
@@ -193,7 +193,7 @@ def test_imitation_loss_and_its_gradients_are_finite_where_attention_is_zero() -
         kin.loaded.model.attention.scores.score.weight *= 1e6  # one word gets everything
     assert min(float(one.min()) for one in kin.apply_to(seen).attention()) == 0
     batch = seen.build_batch([seen.items[0]])
-    value = ImitationLoss(seen).loss(1.0)(kin.loaded.model, batch, torch.zeros(1), [0])
+    value = build_imitation_loss(seen, 1.0)(kin.loaded.model, batch, torch.zeros(1), [0])
     value.backward()
     assert bool(value.isfinite())
     assert all(

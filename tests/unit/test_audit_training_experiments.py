@@ -27,7 +27,7 @@ from whence.models.rnn import initialise_model
 from whence.studies.audit.audit import AuditCostEstimate
 from whence.studies.audit.experiments import experiment
 from whence.studies.audit.experiments.guides import AttentionGuide, ContextFreeTrainer
-from whence.studies.audit.retrain import attention_divergence, has_learnt, prediction_distance
+from whence.studies.audit.retrain import has_learnt, measure_divergences, prediction_distance
 from whence.studies.audit.subject import AuditSubject
 from whence.studies.audit.verdict import judge
 from whence.studies.training.fit import fit
@@ -209,7 +209,7 @@ def test_trained_adversary_fails_where_all_words_are_redundant() -> None:
     finding, verdict = run_experiment("trained_adversary", subject, weights="0, 0.3")
     assert verdict["verdict"] == "fails"
     chosen = subject.memo["adversary"].apply_to(subject)
-    assert finding.values == pytest.approx(attention_divergence(subject, chosen))
+    assert finding.values == pytest.approx(measure_divergences(subject, chosen.attention()))
     assert prediction_distance(subject, chosen).mean() <= 0.05
     assert finding.detail["above_floor"]["mean"] == pytest.approx(finding.values.mean())
 
@@ -282,7 +282,7 @@ def test_seeds_with_three_retrained_models_takes_the_median_distance() -> None:
     assert workshop is not None
     finding, _ = run_experiment("seeds", subject, seeds=3)
     each = [
-        attention_divergence(subject, workshop.retrain(seed).apply_to(subject))
+        measure_divergences(subject, workshop.retrain(seed).apply_to(subject).attention())
         for seed in workshop.list_seeds(3)
     ]
     assert np.array_equal(finding.values, np.sort(each, axis=0)[1])

@@ -43,7 +43,7 @@ def test_count_possible_edges_counts_edges_that_carry_flow_in_either_flow():
 
 
 def test_flow_difference_of_a_flow_and_itself_is_empty():
-    assert len(compute_flow_difference(trace_random_flow(0), trace_random_flow(0)).layer) == 0
+    assert len(compute_flow_difference(trace_random_flow(0), trace_random_flow(0))["layer"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_flow_difference_lists_edges_within_the_query_by_falling_difference(quer
             if wanted and one != two:
                 expected.append((-abs(two - one), key, one, two))
     expected.sort()
-    found = compute_flow_difference(a, b, 20, query, special, np.zeros(4)).to_dict()
+    found = compute_flow_difference(a, b, 20, query, special, np.zeros(4))
     columns = zip(*(found[name] for name in ("layer", "head", "source", "to")), strict=True)
     assert list(columns) == [key for _, key, _, _ in expected[:20]]
     # The same three factors, multiplied in another order.
@@ -108,4 +108,4 @@ def test_flow_difference_of_value_zeroing_numbers_all_heads_together_as_minus_on
         trace_flow(inside.weights("value_zeroing"), inside.rows, "back", start)
         for start in (None, 2)
     )
-    assert set(compute_flow_difference(back, token).head.tolist()) == {-1}
+    assert set(compute_flow_difference(back, token)["head"]) == {-1}

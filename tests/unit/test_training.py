@@ -19,7 +19,6 @@ from whence.studies.training.performance import (
     compute_performance,
     measure_performance,
     predict_logits,
-    roc_auc,
 )
 from whence.studies.training.recipe import RECIPES, Recipe, choose_recipe
 from whence.tracing.forward import compute_logits
@@ -309,8 +308,9 @@ def test_compute_performance_equals_the_metrics_of_scikit_learn(labels):
 
 def test_roc_auc_with_ties_equals_the_area_computed_by_hand():
     # Positive 1 and 3, negative 1 and 2: 1 ties with 1 (half), is below 2; 3 is above both. (0.5 + 0 + 1 + 1) / 4.
-    assert roc_auc([1, 3, 1, 2], [1, 1, 0, 0]) == 0.625
-    assert roc_auc([1, 2], [1, 1]) is None
+    logits = [[0, score] for score in (1, 3, 1, 2)]
+    assert compute_performance(logits, [1, 1, 0, 0]).roc_auc == 0.625
+    assert compute_performance(logits, [1, 1, 1, 1]).roc_auc is None
 
 
 def test_predict_logits_does_not_depend_on_the_batch_size():

@@ -31,10 +31,9 @@ NEARLY_0_6 = 0.595
 def build_subject(explainer: Explainer, examples: Sequence[Example], seed: int = 0) -> AuditSubject:
     """Return the audit subject of a model and all examples."""
     encoded = encode_dataset([one.given for one in examples], explainer.loaded, False, None)
-    numbers, items = encoded.numbers, encoded.items
-    kept = [examples[i] for i in numbers]
+    kept = [examples[i] for i in encoded.numbers]
     truth = np.array(resolve_label_indices(kept, explainer.labels), dtype=np.int64)
-    return AuditSubject(explainer, kept, items, truth, seed=seed)
+    return AuditSubject(explainer.loaded, encoded.items, truth, seed=seed)
 
 
 def measure_model(on: AuditSubject, *, by_class: bool) -> dict[str, Any]:

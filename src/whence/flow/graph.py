@@ -8,7 +8,7 @@ and one for the edge, so that no more than one layer of them is ever written out
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -71,19 +71,31 @@ def trace_flow(
     - "through": the paths from the decision that end at the token, at the input; at every level they
       add up to the token's share in the flow back from the decision.
     """
-    _check_direction_and_token(weights, direction, token)
     layers, tokens = weights.layers, weights.tokens
+    if direction not in DIRECTIONS:
+        raise BadParameter(
+            f"There is no direction {direction!r}. There are: {', '.join(DIRECTIONS)}."
+        )
+    if token is None and direction != "back":
+        raise BadParameter(f"A trace {direction!r} needs a token: 0 to {tokens - 1}.")
+    if token is not None and not (isinstance(token, int | np.integer) and 0 <= token < tokens):
+        raise BadParameter(f"There is no token {token}: the input has {tokens}, counted from 0.")
     # The share of a token's flow that goes along the layer's edges, times the scale of their measures.
     factor = weights.scale * (1 - weights.residual)
+    one_hot = np.arange(tokens) == token
     down: Floats = np.ones((layers + 1, tokens))
     up: Floats = np.ones((layers + 1, tokens))
     if direction != "forward":
-        down = _flow_down(
-            weights, factor, _build_start(weights, root, None if direction == "through" else token)
-        )
+        down[layers] = root if token is None or direction == "through" else one_hot
+        for layer in reversed(range(layers)):
+            here = down[layer + 1]
+            along = (here * factor[layer]) @ weights.head_sum[layer]
+            down[layer] = along + here * weights.residual[layer]
     if direction != "back":
-        assert token is not None
-        up = _flow_up(weights, factor, token)
+        up[0] = one_hot
+        for layer in range(layers):
+            along = factor[layer] * (weights.head_sum[layer] @ up[layer])
+            up[layer + 1] = along + up[layer] * weights.residual[layer]
     above, below = down[1:] * factor, up[:-1]
     moved = np.stack(
         [below[layer] * (above[layer] @ weights.head_sum[layer]) for layer in range(layers)]
@@ -98,59 +110,6 @@ def trace_flow(
         above=above,
         below=below,
     )
-
-
-def _flow_down(weights: EdgeWeights, factor: Floats, start: Floats) -> Floats:
-    """Return the flow at each level, from the start down to the input."""
-    levels = [start]
-    for layer in reversed(range(weights.layers)):
-        here = levels[-1]
-        levels.append(
-            (here * factor[layer]) @ weights.head_sum[layer] + here * weights.residual[layer]
-        )
-    return np.stack(levels[::-1])
-
-
-def _flow_up(weights: EdgeWeights, factor: Floats, token: int) -> Floats:
-    """Return the share of each node that comes from the token, from the input up to the output."""
-    levels = [_build_one_hot(weights.tokens, token)]
-    for layer in range(weights.layers):
-        here = levels[-1]
-        levels.append(
-            factor[layer] * (weights.head_sum[layer] @ here) + here * weights.residual[layer]
-        )
-    return np.stack(levels)
-
-
-def _build_start(weights: EdgeWeights, root: Floats, token: int | None) -> Floats:
-    return (
-        np.asarray(root, dtype=np.float64)
-        if token is None
-        else _build_one_hot(weights.tokens, token)
-    )
-
-
-def _build_one_hot(tokens: int, token: int) -> Floats:
-    start = np.zeros(tokens)
-    start[token] = 1
-    return start
-
-
-def _check_direction_and_token(
-    weights: EdgeWeights, direction: Direction, token: int | None
-) -> None:
-    if direction not in DIRECTIONS:
-        raise BadParameter(
-            f"There is no direction {direction!r}. There are: {', '.join(DIRECTIONS)}."
-        )
-    if token is None and direction != "back":
-        raise BadParameter(f"A trace {direction!r} needs a token: 0 to {weights.tokens - 1}.")
-    if token is not None and not (
-        isinstance(token, int | np.integer) and 0 <= token < weights.tokens
-    ):
-        raise BadParameter(
-            f"There is no token {token}: the input has {weights.tokens}, counted from 0."
-        )
 
 
 Bools = NDArray[np.bool_]
@@ -198,17 +157,6 @@ class EdgeQuery:
         if not self.least >= 0:
             raise BadParameter(f"The smallest weight of an edge is 0 or more, not {self.least!r}.")
 
-    def select_heads(self, layer: int, heads: int, per_head: bool) -> NDArray[np.int64]:
-        """Return the selected heads of a layer, in order; 0 stands for all heads together."""
-        first, last = self.layers or (layer, layer)
-        all_heads = np.arange(heads if per_head else 1)
-        if not first <= layer <= last:
-            return all_heads[:0]
-        if not self.heads:
-            return all_heads
-        own = sorted({head for number, head in self.heads if number == layer})
-        return np.asarray(own, dtype=np.int64) if per_head else all_heads[: len(own)]
-
     def select_token_pairs(self, special: Bools, segments: NDArray[Any]) -> Bools | None:
         """Return the selected pairs of tokens, (tokens, tokens), or None if all are."""
         if self.specials and not self.tokens and not self.segments:
@@ -230,7 +178,6 @@ class EdgeQuery:
 
 
 Ints = NDArray[np.int64]
-EdgeColumns = tuple[Ints, Ints, Ints, Ints, Floats]  # layer, head, source, to, value
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,13 +191,16 @@ class EdgeBlock:
     values: Floats  # (heads, sources, to), nowhere negative
 
 
-def select_strongest(blocks: Iterable[EdgeBlock], most: int) -> tuple[EdgeColumns, int, float]:
-    """Return the `most` largest values as columns, the number of non-zero values, and their sum.
+def select_strongest(
+    blocks: Iterable[EdgeBlock], most: int
+) -> tuple[list[NDArray[Any]], int, float]:
+    """Return the `most` largest values (layer, head, source, to, value), the number of non-zero values, and their sum.
 
     Equal values are ordered by layer, head, source and to: blocks come in the order of their layers,
     and their axes ascend. Values up to the `most`-th largest of earlier layers need no sorting.
     """
-    strongest, count, total, bar = _build_empty_columns(), 0, 0.0, 0.0
+    strongest: list[NDArray[Any]] = [np.zeros(0, np.int64)] * 4 + [np.zeros(0)]
+    count, total, bar = 0, 0.0, 0.0
     for block in blocks:
         flat = block.values.reshape(-1)
         count += int(np.count_nonzero(flat))
@@ -259,8 +209,11 @@ def select_strongest(blocks: Iterable[EdgeBlock], most: int) -> tuple[EdgeColumn
         head, source, to = np.unravel_index(indices, block.values.shape)
         layer = np.full(len(indices), block.layer, dtype=np.int64)
         new = (layer, block.heads[head], block.sources[source], block.to[to], flat[indices])
-        strongest = _merge_strongest(strongest, new, most)
-        if len(strongest[-1]) == most:
+        columns = [np.concatenate(pair) for pair in zip(strongest, new, strict=True)]
+        # The sort is stable, and in both parts equal values are already in the order of their keys.
+        order = np.argsort(-columns[-1], kind="stable")[:most]
+        strongest = [column[order] for column in columns]
+        if len(order) == most:
             bar = float(strongest[-1][-1])
     return strongest, count, total
 
@@ -277,21 +230,6 @@ def _find_largest(values: Floats, most: int, bar: float) -> Ints:
     chosen[equal[: most - np.count_nonzero(chosen)]] = True
     indices: Ints = places[chosen]
     return indices
-
-
-def _merge_strongest(old: EdgeColumns, new: EdgeColumns, most: int) -> EdgeColumns:
-    """Merge two sets of edges, the largest value first, and keep `most`.
-
-    The sort is stable, and in both sets equal values are already in the order of their keys.
-    """
-    layer, head, source, to, value = (np.concatenate(pair) for pair in zip(old, new, strict=True))
-    order = np.argsort(-value, kind="stable")[:most]
-    return layer[order], head[order], source[order], to[order], value[order]
-
-
-def _build_empty_columns() -> EdgeColumns:
-    places = np.zeros(0, dtype=np.int64)
-    return places, places, places, places, np.zeros(0)
 
 
 # Relative shortfall of a sum of flows that counts as rounding: more than thousands of float64
@@ -327,16 +265,8 @@ class StrongestEdges:
 
     def first(self, count: int) -> "StrongestEdges":
         """Return the strongest `count` of these edges."""
-        return StrongestEdges(
-            self.layer[:count],
-            self.head[:count],
-            self.source[:count],
-            self.to[:count],
-            self.flow[:count],
-            self.weight[:count],
-            self.count,
-            self.total,
-        )
+        columns = ("layer", "head", "source", "to", "flow", "weight")
+        return replace(self, **{name: getattr(self, name)[:count] for name in columns})
 
 
 def select_edges(
@@ -347,13 +277,9 @@ def select_edges(
     segments: NDArray[Any] | None = None,
     within: Callable[[int], Bools] | None = None,
 ) -> StrongestEdges:
-    """Return the edges with the largest flow, at most `most` of them.
-
-    `within` returns, for a layer, the allowed edges, (heads, tokens, tokens).
-    """
+    """Return the `most` edges with the largest flow, of those that `within` allows in a layer, (heads, tokens, tokens)."""
     blocks = _iterate_flows(traced, query, special, segments, within)
-    columns, count, total = select_strongest(blocks, most)
-    layer, head, source, to, flow = columns
+    (layer, head, source, to, flow), count, total = select_strongest(blocks, most)
     weight = traced.weights.edge[layer, head, source, to].astype(np.float64)
     head_numbers = head if traced.weights.per_head else np.full_like(head, -1)
     return StrongestEdges(layer, head_numbers, source, to, flow, weight, count, total)
@@ -380,7 +306,8 @@ def _iterate_flows(
     """Yield, layer by layer, the flows of edges, with zero for edges outside the query."""
     for layer, heads, pairs in iterate_wanted_layers(traced, query, special, segments):
         sources, to = (np.flatnonzero(f[layer]) for f in (traced.above, traced.below))
-        place = np.ix_(heads, sources, to) if _is_partial(traced, heads, sources, to) else ...
+        is_whole = (len(heads), len(sources), len(to)) == traced.weights.edge.shape[1:]
+        place = ... if is_whole else np.ix_(heads, sources, to)  # a whole layer need not be copied
         edge = traced.weights.edge[layer][place]
         factor = traced.above[layer][sources, None] * traced.below[layer][to]
         if pairs is not None:
@@ -407,15 +334,14 @@ def iterate_wanted_layers(
         nothing.astype(bool) if special is None else special,
         nothing if segments is None else segments,
     )
-    for layer in range(weights.layers):
-        heads = query.select_heads(layer, weights.heads, weights.per_head)
+    first, last = query.layers or (0, weights.layers - 1)
+    for layer in range(first, last + 1):
+        heads = np.arange(weights.heads if weights.per_head else 1)  # 0: all of them together
+        if query.heads:
+            named = sorted({head for number, head in query.heads if number == layer})
+            heads = heads[named if weights.per_head else slice(len(named))]
         if len(heads):
             yield layer, heads, pairs
-
-
-def _is_partial(traced: TracedFlow, *axes: Ints) -> bool:
-    """Return whether a part of a layer is left out; a whole layer need not be copied."""
-    return tuple(len(axis) for axis in axes) != traced.weights.edge.shape[1:]
 
 
 def compute_chance_jaccard(a: int, b: int, possible: int) -> float:
@@ -448,31 +374,13 @@ def count_possible_edges(
     """Count, layer by layer, the edges of a query with a flow in either of two: N of the chance."""
     counts = [0] * a.layers
     for layer, heads, pairs in iterate_wanted_layers(a, query, special, segments):
-        either = _has_flow(a, layer, heads, query) | _has_flow(b, layer, heads, query)
+        either = np.zeros((len(heads), a.tokens, a.tokens), dtype=bool)
+        for traced in (a, b):
+            edge = traced.weights.edge[layer][heads]
+            ends = (traced.above[layer] > 0)[:, None] & (traced.below[layer] > 0)
+            either |= (edge > 0) & (edge >= query.least) & ends
         counts[layer] = int(np.count_nonzero(either if pairs is None else either & pairs))
     return counts
-
-
-def _has_flow(traced: TracedFlow, layer: int, heads: Ints, query: EdgeQuery) -> Bools:
-    edge = traced.weights.edge[layer][heads]
-    ends = (traced.above[layer] > 0)[:, None] & (traced.below[layer] > 0)
-    return np.asarray((edge > 0) & (edge >= query.least) & ends)
-
-
-@dataclass(frozen=True, eq=False)
-class FlowDifference:
-    """Edges as columns with their flows in two graphs, the largest difference first."""
-
-    layer: Ints
-    head: Ints  # -1: all heads together
-    source: Ints
-    to: Ints
-    a: Floats
-    b: Floats
-
-    def to_dict(self) -> dict[str, list[Any]]:
-        """Return the columns as lists."""
-        return {name: column.tolist() for name, column in vars(self).items()}
 
 
 def compute_flow_difference(
@@ -482,9 +390,10 @@ def compute_flow_difference(
     query: EdgeQuery = EdgeQuery(),  # noqa: B008, a frozen one
     special: Bools | None = None,
     segments: NDArray[Any] | None = None,
-) -> FlowDifference:
+) -> dict[str, list[Any]]:
     """Return the edges whose flow differs most, by |b - a|; equal ones by layer, head, source and to.
 
+    The columns are layer, head (-1: all heads together), source, to, and the two flows, a and b.
     `query.least` applies to the larger of an edge's two weights; edges of equal flow are left out.
     """
     if a.weights.edge.shape != b.weights.edge.shape:
@@ -506,11 +415,13 @@ def compute_flow_difference(
             yield EdgeBlock(layer, heads, all_tokens, all_tokens, values)
 
     (layer, head, source, to, _), _, _ = select_strongest(iterate_differences(), most)
-    flows = [
-        traced.weights.edge[layer, head, source, to]
-        * traced.above[layer, source]
-        * traced.below[layer, to]
-        for traced in (a, b)
-    ]
-    head_numbers = head if a.weights.per_head else np.full_like(head, -1)
-    return FlowDifference(layer, head_numbers, source, to, *flows)
+    columns = {
+        "layer": layer,
+        "head": head if a.weights.per_head else np.full_like(head, -1),
+        "source": source,
+        "to": to,
+    }
+    for name, traced in (("a", a), ("b", b)):
+        edge = traced.weights.edge[layer, head, source, to]
+        columns[name] = edge * traced.above[layer, source] * traced.below[layer, to]
+    return {name: column.tolist() for name, column in columns.items()}

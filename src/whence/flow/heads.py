@@ -41,23 +41,16 @@ def compute_cross_text_flow(
     both = text[:, None] & text
     same = names[:, None] == names
     kinds = np.stack([both & same, both & ~same, ~both])
-    parts = np.stack(
-        [_sum_flows_by_kind(traced, layer, kinds) for layer in range(traced.layers)], axis=1
-    )
+    parts = np.zeros((len(kinds), traced.layers))
+    for layer, weights in enumerate(traced.weights.head_sum):
+        flows = traced.above[layer][:, None] * weights * traced.below[layer]
+        parts[:, layer] = [flows[kind].sum() for kind in kinds]
     whole = parts.sum(axis=0)
     shares = np.divide(parts, whole, out=np.full_like(parts, np.nan), where=whole > 0)
     pairs = sum(counts) ** 2
     chance = (pairs - sum(count**2 for count in counts)) / pairs
     within, between, beside = shares
     return CrossTextFlow(within, between, beside, chance)
-
-
-def _sum_flows_by_kind(traced: TracedFlow, layer: int, kinds: Bools) -> Floats:
-    """Add up one layer's flows by kind of edge."""
-    weights = traced.weights.head_sum[layer]
-    flows = traced.above[layer][:, None] * weights * traced.below[layer]
-    sums: Floats = np.array([flows[kind].sum() for kind in kinds])
-    return sums
 
 
 # Each position counts once: as the first of these kinds that applies.
@@ -94,7 +87,11 @@ def classify_positions(tokens: Sequence[Token], words: Sequence[Word]) -> NDArra
     """Return the kind of each entry of a map, as its number in POSITION_KINDS, (tokens, tokens)."""
     at = np.arange(len(tokens))
     step = at - at[:, None]
-    owner = _number_words(tokens, words)
+    # The number of each token's word, the same for equal words; -1 for tokens without one.
+    numbers: dict[str, int] = {}
+    owner = np.full(len(tokens), -1)
+    for word in words:
+        owner[list(word.tokens)] = numbers.setdefault(word.text.casefold(), len(numbers))
     special = np.array([token.special for token in tokens])
     signs = np.array([_is_punctuation(token) for token in tokens])
     cases = [
@@ -106,15 +103,6 @@ def classify_positions(tokens: Sequence[Token], words: Sequence[Word]) -> NDArra
         np.broadcast_to(signs, step.shape),
     ]
     return np.select(cases, list(range(len(cases))), default=len(cases))
-
-
-def _number_words(tokens: Sequence[Token], words: Sequence[Word]) -> NDArray[np.int64]:
-    """Return the word number of each token, the same for equal words; -1 for tokens without one."""
-    numbers: dict[str, int] = {}
-    owners = np.full(len(tokens), -1)
-    for word in words:
-        owners[list(word.tokens)] = numbers.setdefault(word.text.casefold(), len(numbers))
-    return owners
 
 
 def _is_punctuation(token: Token) -> bool:
@@ -158,11 +146,8 @@ def _compute_bits(rows: Floats) -> Floats:
 def compute_special_mass(maps: Floats, special: Bools) -> Floats:
     """Return the mean share of each head's attention that goes to special tokens, (layers, heads)."""
     columns = np.flatnonzero(special)
-    return np.stack([_compute_mean_mass(layer[..., columns]) for layer in maps])
-
-
-def _compute_mean_mass(part: Floats) -> Floats:
-    return np.asarray(part.sum(axis=-1, dtype=np.float64).mean(axis=-1))
+    masses = [layer[..., columns].sum(axis=-1, dtype=np.float64) for layer in maps]
+    return np.stack([mass.mean(axis=-1) for mass in masses])
 
 
 @torch.no_grad()
@@ -202,10 +187,7 @@ def _normalise_rows(rows: Floats) -> Floats:
 
 
 def compute_head_divergence(a: Floats, b: Floats, root: Floats) -> tuple[Floats, Floats]:
-    """Return the Jensen-Shannon divergence of two models' heads: mean of all rows, and of read rows.
-
-    Both are (layers, heads); `root` weighs the rows that the decision reads.
-    """
+    """Return two models' Jensen-Shannon divergence, (layers, heads): mean of all rows, and of rows weighed by `root`."""
     mean, read = np.zeros(a.shape[:2]), np.zeros(a.shape[:2])
     weights = np.asarray(root, dtype=np.float64)
     for layer in range(a.shape[0]):

@@ -48,7 +48,15 @@ def build_flow_payload(
             moved[:, np.asarray(special, dtype=bool)].sum(axis=1), along
         ),
         "shares": traced.shares.tolist(),
-        "influence": None if reached is None else _describe_influence(reached),
+        "influence": None
+        if reached is None
+        else {
+            "threshold": reached.setting.threshold,
+            "decay": reached.setting.decay,
+            "carry": reached.setting.carry,
+            "values": reached.values.tolist(),
+            "reached": reached.reached.sum(axis=1).tolist(),
+        },
         "note": weights.note,
     }
 
@@ -57,13 +65,3 @@ def _compute_shares(parts: Floats, wholes: Floats) -> list[float | None]:
     """Return parts over wholes, layer by layer; None where nothing flows."""
     pairs = zip(parts.tolist(), wholes.tolist(), strict=True)
     return [part / whole if whole > 0 else None for part, whole in pairs]
-
-
-def _describe_influence(influence: ClassicInfluence) -> dict[str, Any]:
-    return {
-        "threshold": influence.setting.threshold,
-        "decay": influence.setting.decay,
-        "carry": influence.setting.carry,
-        "values": influence.values.tolist(),
-        "reached": influence.reached.sum(axis=1).tolist(),
-    }

@@ -28,6 +28,8 @@ from whence.lrp.propagate import compute_relevance
 from whence.tracing.attention_layer import AttentionLayer, widen
 from whence.tracing.trace import Trace
 
+Floats = NDArray[np.floating[Any]]
+
 
 @dataclass(frozen=True)
 class EdgeWeightCard:
@@ -118,11 +120,11 @@ def compute_edge_norms(trace: Trace, layer: AttentionLayer, row: int) -> Tensor:
     return _compute_lengths_by_source(trace, part, layer, row)
 
 
-def compute_skip_norms(trace: Trace, layer: AttentionLayer, row: int) -> Tensor:
-    """Return ‖x_i‖ of one input, (tokens,): the length of the skip connection's vector."""
-    part = find_transformer_block(trace, layer)
-    lengths: Tensor = widen(part.tape.value(part.hidden))[row].norm(dim=-1)
-    return lengths
+def _measure_skip_norms(trace: Trace, row: int) -> Floats:
+    """Return ‖x_i‖ of one input, (layers, tokens): the length of the skip connection's vector."""
+    parts = [find_transformer_block(trace, layer) for layer in trace.layers]
+    hidden = [widen(part.tape.value(part.hidden))[row].detach() for part in parts]
+    return np.stack([vectors.norm(dim=-1).cpu().numpy() for vectors in hidden])
 
 
 def _find_operations_between(part: TransformerBlock) -> set[str | None]:
@@ -170,7 +172,6 @@ def _compute_lengths_by_source(
     return lengths
 
 
-Floats = NDArray[np.floating[Any]]
 EdgeWeightName = Literal["attention", "norm", "value_zeroing", "gradient_x_attention", "relevance"]
 
 EDGE_WEIGHT_NEEDS: dict[EdgeWeightName, frozenset[str]] = {
@@ -234,18 +235,15 @@ def compute_edge_weights(
         raise BadParameter(
             f"There is no edge weight {name!r}. There are: {', '.join(EDGE_WEIGHT_NAMES)}."
         )
+    heads = [layer.heads for layer in trace.layers]
     if name == "attention":
-        return compute_attention_weights(
-            collect_attention_maps(trace, row), residual, _count_heads(trace)
-        )
+        return compute_attention_weights(collect_attention_maps(trace, row), residual, heads)
     _check_residual(residual)
+    skip: Floats | None = None  # the skip connection's measure
     if name == "norm":
         edge = _measure_layers(trace, row, lambda layer: compute_edge_norms(trace, layer, row))
-        own = np.stack(
-            [compute_skip_norms(trace, layer, row).cpu().numpy() for layer in trace.layers]
-        )
-        return _normalise_measures(name, edge, residual, trace, skip=own[:, : edge.shape[-1]])
-    if name == "value_zeroing":
+        skip = _measure_skip_norms(trace, row)[:, : edge.shape[-1]]
+    elif name == "value_zeroing":
         edge = _measure_layers(
             trace,
             row,
@@ -253,13 +251,23 @@ def compute_edge_weights(
                 find_transformer_block(trace, layer), layer, trace.real
             )[row][None],
         )
-        return _normalise_measures(name, edge, residual, trace, skip=None)
-    edge = _measure_layers(
-        trace, row, lambda layer: _compute_positive_product(trace, layer, name, row)
-    )
-    # The skip connection is a 1 in each row of I + mean over heads, so `heads` in the sum over heads.
-    ones = np.asarray(_count_heads(trace), dtype=np.float64)[:, None]
-    return _normalise_measures(name, edge, residual, trace, skip=ones)
+    else:
+        edge = _measure_layers(
+            trace, row, lambda layer: _compute_positive_product(trace, layer, name, row)
+        )
+        # It is a 1 in each row of I + mean over heads, so `heads` in the sum over heads.
+        skip = np.asarray(heads, dtype=np.float64)[:, None]
+    total = _sum_rows(name, edge)
+    something = total > 0
+    scale = np.divide(1, total, out=np.zeros_like(total), where=something)
+    share = np.zeros_like(total)
+    if residual is not None:
+        share[:] = residual
+    elif skip is not None:
+        np.divide(skip, skip + total, out=share, where=something)
+    share[~something] = 1
+    per_head, note = name != "value_zeroing", _describe_weight(name, residual)
+    return EdgeWeights(name, edge, scale, share, max(heads), per_head, note)
 
 
 def collect_attention_maps(trace: Trace, row: int = 0) -> Floats:
@@ -286,23 +294,6 @@ def compute_attention_weights(
     return EdgeWeights(
         "attention", maps, scale, share, most, True, _describe_weight("attention", residual)
     )
-
-
-def _normalise_measures(
-    name: EdgeWeightName, edge: Floats, residual: float | None, trace: Trace, *, skip: Floats | None
-) -> EdgeWeights:
-    """Divide measures by the sum of their row; `skip` is the skip connection's measure."""
-    total = _sum_rows(name, edge)
-    something = total > 0
-    scale = np.divide(1, total, out=np.zeros_like(total), where=something)
-    share = np.zeros_like(total)
-    if residual is not None:
-        share[:] = residual
-    elif skip is not None:
-        np.divide(skip, skip + total, out=share, where=something)
-    share[~something] = 1
-    heads, per_head = max(_count_heads(trace)), name != "value_zeroing"
-    return EdgeWeights(name, edge, scale, share, heads, per_head, _describe_weight(name, residual))
 
 
 def _sum_rows(name: EdgeWeightName, edge: Floats) -> Floats:
@@ -335,16 +326,12 @@ def _measure_layers(trace: Trace, row: int, measure: Callable[[AttentionLayer], 
     length, stack = int(trace.real[row].sum()), np.zeros(0)
     for index, layer in enumerate(trace.layers):
         part = measure(layer).detach()[:, :length, :length]
-        wide = part.to(torch.promote_types(part.dtype, torch.float32)).cpu().numpy()
+        wide = widen(part).cpu().numpy()
         if not index:
-            heads = 1 if len(part) < layer.heads else max(_count_heads(trace))
+            heads = 1 if len(part) < layer.heads else max(one.heads for one in trace.layers)
             stack = np.zeros((len(trace.layers), heads, length, length), dtype=wide.dtype)
         stack[index, : len(wide)] = wide
     return stack
-
-
-def _count_heads(trace: Trace) -> list[int]:
-    return [layer.heads for layer in trace.layers]
 
 
 def _check_residual(residual: float | None) -> None:

@@ -72,16 +72,17 @@ class AttentiveConfig(PretrainedConfig):  # type: ignore[misc]
         self.encoder = _check_choice("encoder", encoder, get_args(EncoderKind))
         self.attention = _check_choice("attention", attention, get_args(AttentionKind))
         self.query = bool(query)
-        self.kernels = tuple(_check_kernel(size) for size in kernels)
+        self.kernels = tuple(_check_count("kernels", size) for size in kernels)
         self.answers_in_passage = bool(answers_in_passage)
         self.answer_ids = tuple(int(identity) for identity in answer_ids)
         self.training = dict(training or {})
         self.pad_token_id = pad_token_id
         self.bos_token_id = bos_token_id
         self.eos_token_id = eos_token_id
-        self._check_parts()
-
-    def _check_parts(self) -> None:
+        if even := [size for size in self.kernels if size % 2 == 0]:
+            raise BadParameter(
+                f"kernels must be odd, so that a token stands in the middle. Got {even[0]!r}."
+            )
         if self.encoder == "cnn" and not 0 < len(self.kernels) <= self.hidden_size:
             raise BadParameter(
                 f"kernels must be some widths, at most hidden_size={self.hidden_size} of them. Got {self.kernels}."
@@ -119,14 +120,6 @@ def _check_count(name: str, value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise BadParameter(f"{name} must be a whole number from 1. Got {value!r}.")
     return value
-
-
-def _check_kernel(value: Any) -> int:
-    if _check_count("kernels", value) % 2 == 0:
-        raise BadParameter(
-            f"kernels must be odd, so that a token stands in the middle. Got {value!r}."
-        )
-    return int(value)
 
 
 def _check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
@@ -174,8 +167,9 @@ class AttentiveForSequenceClassification(PreTrainedModel):  # type: ignore[misc]
             config.vocab_size, config.embedding_size, padding_idx=config.pad_token_id
         )
         # In a ModuleList, so that tracing finds them as the model's layers: the passage's, the query's.
+        kinds = {"bilstm": BiLSTMEncoder, "cnn": ConvolutionEncoder, "average": AverageEncoder}
         self.encoders = nn.ModuleList(
-            build_encoder(config) for _ in range(2 if config.query else 1)
+            kinds[config.encoder](config) for _ in range(2 if config.query else 1)
         )
         self.attention = RowAttention(config)
         self.decoder = RowDecoder(config)
@@ -213,25 +207,17 @@ class AttentiveForSequenceClassification(PreTrainedModel):  # type: ignore[misc]
             _, summary = self.encoders[1](embedded, real & second, special)
         states, _ = self.encoders[0](embedded, passage, special)
         may = passage & ~special
-        logits = self._logits(self.decoder(self.attention(states, may, summary), summary))
+        logits = self.decoder(self.attention(states, may, summary), summary)
+        if logits.shape[1] != config.num_labels:  # one output z of two labels
+            half = logits / 2
+            logits = torch.cat([-half, half], dim=1)
         if config.answers_in_passage:
-            logits = self._mask_absent_answers(logits, input_ids, may)
+            words = torch.tensor(config.answer_ids, device=input_ids.device)
+            present = ((input_ids[..., None] == words) & may[..., None]).any(1)
+            lowest = max(_IMPOSSIBLE_LOGIT, torch.finfo(logits.dtype).min)
+            logits = logits.masked_fill(~present, lowest)
         loss = None if labels is None else self._loss(logits, labels)
         return SequenceClassifierOutput(loss=loss, logits=logits)
-
-    def _logits(self, outputs: Tensor) -> Tensor:
-        """Return two logits from one output z, -z/2 and z/2, where there are two labels."""
-        if outputs.shape[1] == self.config.num_labels:
-            return outputs
-        half = outputs / 2
-        return torch.cat([-half, half], dim=1)
-
-    def _mask_absent_answers(self, logits: Tensor, ids: Tensor, may: Tensor) -> Tensor:
-        """Rule out labels whose word does not occur in the passage."""
-        words = torch.tensor(self.config.answer_ids, device=ids.device)
-        present = ((ids[..., None] == words) & may[..., None]).any(1)
-        lowest = max(_IMPOSSIBLE_LOGIT, torch.finfo(logits.dtype).min)
-        return logits.masked_fill(~present, lowest)
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         if self.config.problem_type == "multi_label_classification":
@@ -328,13 +314,6 @@ class BiLSTMEncoder(nn.Module):
             batch_first=True,
             enforce_sorted=False,
         )
-        states, final = self._run(packed)
-        states, _ = pad_packed_sequence(states, batch_first=True, total_length=own.shape[1])
-        own_states = _gather_positions(states, order.argsort(1)).masked_fill(~own[..., None], 0)
-        summary = final.transpose(0, 1).reshape(len(own), -1)
-        return own_states, summary.masked_fill(lengths[:, None] == 0, 0)
-
-    def _run(self, packed: Any) -> tuple[Any, Tensor]:
         # cuDNN computes gradients in training mode only. There is no dropout, so the mode changes nothing else.
         training, self.lstm.training = self.lstm.training, True
         try:
@@ -344,7 +323,10 @@ class BiLSTMEncoder(nn.Module):
                 states, (final, _) = self.lstm(packed)
         finally:
             self.lstm.training = training
-        return states, final
+        states, _ = pad_packed_sequence(states, batch_first=True, total_length=own.shape[1])
+        own_states = _gather_positions(states, order.argsort(1)).masked_fill(~own[..., None], 0)
+        summary = final.transpose(0, 1).reshape(len(own), -1)
+        return own_states, summary.masked_fill(lengths[:, None] == 0, 0)
 
 
 class ConvolutionEncoder(nn.Module):
@@ -385,13 +367,6 @@ class AverageEncoder(nn.Module):
         return states, states.sum(1) / own.sum(1, keepdim=True).clamp(min=1)
 
 
-def build_encoder(config: AttentiveConfig) -> nn.Module:
-    """Return a new encoder of the kind that the configuration names."""
-    return {"bilstm": BiLSTMEncoder, "cnn": ConvolutionEncoder, "average": AverageEncoder}[
-        config.encoder
-    ](config)
-
-
 def _sort_own_first(own: Tensor) -> Tensor:
     """Return an order of positions, (batch, tokens), with the text first, in its own order."""
     return (~own).to(torch.uint8).argsort(dim=1, stable=True)
@@ -409,6 +384,13 @@ def initialise_model(
     Embeddings are standard normal, or `vectors`, (vocab_size, embedding_size); padding is zero. All other weights
     are uniform between -b and b, where b is 1 / sqrt(fan-in).
     """
+    rows = None if vectors is None else np.array(vectors, dtype=np.float64)
+    expected = (config.vocab_size, config.embedding_size)
+    if rows is not None and (rows.shape != expected or not np.isfinite(rows).all()):
+        raise BadParameter(
+            f"vectors must be finite numbers of shape {expected}: one row for each token of the vocabulary. "
+            f"Got {rows.shape}."
+        )
     with torch.random.fork_rng(devices=[]):  # PyTorch's own initial weights are overwritten
         model = AttentiveForSequenceClassification(config)
     with torch.no_grad():
@@ -416,9 +398,7 @@ def initialise_model(
             for name, weight in module.named_parameters(recurse=False):
                 generator = build_generator("attentive", seed, f"{path}.{name}")
                 if isinstance(module, nn.Embedding):
-                    values = _check_vectors(config, vectors)
-                    if values is None:
-                        values = generator.standard_normal(weight.shape)
+                    values = generator.standard_normal(weight.shape) if rows is None else rows
                     values[config.pad_token_id] = 0
                 else:
                     bound = _compute_fan_in(module) ** -0.5
@@ -436,19 +416,6 @@ def _compute_fan_in(module: nn.Module) -> int:
         return module.in_channels * module.kernel_size[0]
     assert isinstance(module, nn.Linear)
     return module.in_features
-
-
-def _check_vectors(config: AttentiveConfig, vectors: Any) -> np.ndarray[Any, Any] | None:
-    if vectors is None:
-        return None
-    values = np.array(vectors, dtype=np.float64)
-    expected = (config.vocab_size, config.embedding_size)
-    if values.shape != expected or not np.isfinite(values).all():
-        raise BadParameter(
-            f"vectors must be finite numbers of shape {expected}: one row for each token of the vocabulary. "
-            f"Got {values.shape}."
-        )
-    return values
 
 
 PAD, UNK, SOS, EOS = WORD_LEVEL_SPECIALS = ("<PAD>", "<UNK>", "<SOS>", "<EOS>")

@@ -85,10 +85,7 @@ class AdversarialResult:
 def find_adversaries(
     subject: AuditSubject, search: SearchOptions, sites: tuple[AttentionSite, ...]
 ) -> list[list[AdversarialResult]]:
-    """Search for adversarial attention; return the results by site, then by example.
-
-    Results are cached in the subject. Distributions are kept for the first of the subject's sites only.
-    """
+    """Search for adversarial attention; return the results, which the subject remembers, by site, then by example."""
     known: dict[tuple[SearchOptions, str], list[AdversarialResult]]
     known = subject.remember("adversarial", dict)
     new = [site for site in sites if (search, site.name) not in known]
@@ -142,39 +139,28 @@ def optimise_attention(
 
         Σ_k [ -JSD(α_k, α) + weight · max(0, |ŷ(α_k) - ŷ| - epsilon) ] - mean over all k, k' of JSD(α_k, α_k')
     """
-    movable, frame = (
-        replayed.movable[:, None, None, None],
-        build_inserter(replayed.own, replayed.movable),
-    )
+    movable = replayed.movable[:, None, None, None]
+    insert = build_inserter(replayed.own, replayed.movable)
     own = normalise_movable(replayed.own.to(noise.dtype), replayed.movable)
     base, shares = replayed.base[:, None], replayed.shares.to(noise.dtype)
     # Jain and Wallace add the log of the uniform distribution, a constant that the softmax cancels.
     scores = (_START_STD * noise).requires_grad_()
     adam = torch.optim.Adam([scores], lr=search.rate, amsgrad=True)
     for _ in range(search.steps):
-        parts = _softmax_movable(scores, movable)
-        answers = replayed(frame(parts))
-        beyond = (_prediction_distance(answers, base, task) - search.epsilon).relu()
+        parts = scores.masked_fill(~movable, -torch.inf).softmax(-1)
+        answers = replayed(insert(parts))
+        apart = (answers - base).abs().sum(-1)
+        # Jain and Wallace sum over all outputs. Their models of two labels have one output, whose difference is half of
+        # the sum over both labels; for three labels or more the sum is twice the total variation distance.
+        if task == "single_label" and answers.shape[-1] == 2:
+            apart = apart / 2
+        beyond = (apart - search.epsilon).relu()
         far = _compute_divergences(parts, own, shares)
         loss = (search.weight * beyond).sum() - far.sum()
         (scores.grad,) = torch.autograd.grad(loss, scores)
         adam.step()
         tick()
-    return _softmax_movable(scores, movable).detach()
-
-
-def _softmax_movable(scores: Tensor, movable: Tensor) -> Tensor:
-    return scores.masked_fill(~movable, -torch.inf).softmax(-1)
-
-
-def _prediction_distance(answers: Tensor, base: Tensor, task: Task) -> Tensor:
-    """Return the distance of predictions as in Jain and Wallace's loss: the sum of |differences|.
-
-    Theirs is the sum over all outputs. Their models of two labels have one output, whose difference is half of the
-    sum over both labels; for three labels or more the sum is twice the total variation distance.
-    """
-    apart = (answers - base).abs().sum(-1)
-    return apart / 2 if task == "single_label" and answers.shape[-1] == 2 else apart
+    return scores.masked_fill(~movable, -torch.inf).softmax(-1).detach()
 
 
 def _compute_divergences(parts: Tensor, own: Tensor, shares: Tensor) -> Tensor:

@@ -51,10 +51,7 @@ def entropy(p: Tensor) -> Tensor:
 
 
 def average_reads(values: Tensor, shares: Tensor) -> Tensor:
-    """Average values over channels and reads, (rows, copies, channels, reads) to (rows, copies).
-
-    Channels count equally, reads by their `shares` of the prediction, (rows, reads).
-    """
+    """Average (rows, copies, channels, reads) over channels, and over reads by their `shares`, (rows, reads)."""
     return torch.einsum("rkcq,rq->rk", values, shares.to(values.dtype)) / values.shape[2]
 
 
@@ -64,10 +61,7 @@ Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray[Any, np.dtype
 
 
 def normalise_movable(weights: Tensor, movable: Tensor) -> Tensor:
-    """Return the movable part of `weights` (rows, ..., tokens), normalised to add up to 1.
-
-    `movable` is (rows, tokens). A row without any weight on movable positions becomes uniform.
-    """
+    """Return the movable part of `weights` (rows, ..., tokens), adding up to 1; uniform where there is no weight."""
     free = _expand_movable(movable, weights)
     part = weights * free
     mass = part.sum(-1, keepdim=True)
@@ -97,10 +91,7 @@ def build_last_token(free: Tensor) -> Tensor:
 
 
 def draw_permutations(subject: AuditSubject, replayed: ReplayBatch, count: int) -> Tensor:
-    """Draw `count` permutations of each row's movable positions, (rows, count, tokens); others stay.
-
-    One permutation serves all channels and reads of a row, and all sites of an example.
-    """
+    """Draw permutations of each example's movable positions, (rows, count, tokens), the same for all its sites."""
     rows, tokens = replayed.movable.shape
     index = torch.arange(tokens).expand(rows, count, tokens).clone()
     for row, number in enumerate(replayed.numbers):
@@ -115,10 +106,7 @@ def draw_permutations(subject: AuditSubject, replayed: ReplayBatch, count: int) 
 def replay_permutations(
     subject: AuditSubject, replayed: ReplayBatch, count: int
 ) -> tuple[Tensor, Tensor]:
-    """Draw `count` orders of each row's movable positions; return them, and how far the predictions move (TVD).
-
-    The orders are (rows, count, tokens), for `permute_weights`; the distances (rows, count).
-    """
+    """Return permutations of each row, (rows, count, tokens), and how far they move its prediction (TVD), (rows, count)."""
     drawn = draw_permutations(subject, replayed, count)
     answers = replay_copies(
         replayed, count, lambda some: permute_weights(replayed.own, drawn[:, some])
@@ -127,10 +115,7 @@ def replay_permutations(
 
 
 def permute_weights(own: Tensor, index: Tensor) -> Tensor:
-    """Permute weights so that position t gets the weight of index[t].
-
-    The result is (rows, copies, channels, reads, tokens).
-    """
+    """Give position t the weight of position index[t]: (rows, copies, channels, reads, tokens)."""
     copies = own[:, None].expand(-1, index.shape[1], -1, -1, -1)
     return copies.gather(-1, index[:, :, None, None].expand(copies.shape))
 
@@ -153,10 +138,7 @@ def replay_copies(replayed: ReplayBatch, count: int, weights: Callable[[slice], 
 def draw_values(
     subject: AuditSubject, replayed: ReplayBatch, purpose: str, count: int, draw: Draw
 ) -> Tensor:
-    """Draw a number for every movable position, channel and read, `count` times; 0 elsewhere.
-
-    Returns (rows, count, channels, reads, tokens).
-    """
+    """Draw numbers for all movable positions, (rows, count, channels, reads, tokens); they are 0 elsewhere."""
     rows, channels, reads, tokens = replayed.own.shape
     result = np.zeros((rows, count, channels, reads, tokens))
     movable, shares = replayed.movable.cpu().numpy(), replayed.shares.cpu().numpy()

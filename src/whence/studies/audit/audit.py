@@ -1,9 +1,4 @@
-"""`whence.audit`, the test of attention as explanation: experiments chosen, costed and run; result `Audit`.
-
-Examples are encoded, the experiments are selected and their cost is estimated from the measured speed of the
-model on a few examples; then they are run one by one, or taken from an earlier audit, and the conclusion is
-drawn.
-"""
+"""`whence.audit`, the test of attention as explanation: experiments chosen, costed and run; result `Audit`."""
 
 import time
 from collections import Counter
@@ -110,10 +105,7 @@ def select_experiments(
     others: bool = False,
     from_text: bool = False,
 ) -> list[SelectedExperiment]:
-    """Return the experiments to run with their parameters.
-
-    `params` maps NAME or EXPERIMENT.NAME to a value, or an experiment to a mapping of parameters.
-    """
+    """Return the experiments to run with their parameters, which `params` has as `resolve_entries` takes them."""
     names = resolve_names(request, can_train=can_train, others=others)
     resolved = resolve_entries(experiment, names, params, from_text=from_text)
     return [SelectedExperiment(entry, values) for entry, values in resolved]
@@ -123,10 +115,7 @@ class AuditCheckpoint:
     """Results of an earlier audit, and hooks that are called during an audit; by default neither."""
 
     def __init__(self, known: Mapping[str, Mapping[str, Any] | None] | None = None) -> None:
-        """`known`: results of an earlier audit of the same model, data and settings, by experiment.
-
-        None marks an experiment that failed.
-        """
+        """`known`: results of an earlier audit of the same kind, by experiment; None marks one that failed."""
         self.known = dict(known or {})
         self.why_not: dict[str, str] = {}  # error messages by experiment
 
@@ -157,7 +146,12 @@ def compose_audit(
     """
     results = sorted(experiments, key=lambda result: sort_key(result["name"]))
     ran = {result["name"] for result in results}
-    not_run = [entry for entry in experiment if entry.name not in ran]
+    not_run: dict[str, str] = {}  # why, by experiment
+    for entry in experiment:
+        if entry.name not in ran:
+            lacks_data = entry.facts["trains"] and about["setting"]["train"] is None
+            why = "no training data was given: --train" if lacks_data else "not asked for"
+            not_run[entry.name] = why_not.get(entry.name) or why
     answer, conclusion = conclude(
         results,
         model=origin["model"]["name"],
@@ -165,9 +159,8 @@ def compose_audit(
         site=about["site"],
         rest=about["rest"],
         performance=about["performance"],
-        not_run=[entry.name for entry in not_run],
+        not_run=list(not_run),
     )
-    can_train = about["setting"]["train"] is not None
     return {
         "version": RESULT_VERSION,
         "kind": "audit",
@@ -176,36 +169,12 @@ def compose_audit(
         "setting": about["setting"],
         "performance": about["performance"],
         "experiments": list(results),
-        "not_run": [
-            {
-                "name": entry.name,
-                "why": why_not.get(entry.name)
-                or (
-                    "no training data was given: --train"
-                    if entry.facts["trains"] and not can_train
-                    else "not asked for"
-                ),
-            }
-            for entry in not_run
-        ],
+        "not_run": [{"name": name, "why": why} for name, why in not_run.items()],
         "answer": answer,
         "conclusion": conclusion,
         "calls": calls,
         "seconds": seconds,
     }
-
-
-MIN_TOKENS = 2  # one token gets all the attention
-
-
-@dataclass(frozen=True)
-class UsableExamples:
-    """The usable examples, encoded, with their true labels and the facts on the data set that results carry."""
-
-    examples: list[Example]
-    items: list[EncodedInput]
-    truth: NDArray[np.int64] | None
-    data: dict[str, Any]
 
 
 def encode_examples(
@@ -216,9 +185,18 @@ def encode_examples(
     truncate: bool,
     limit: int | None,
     seed: int,
-) -> UsableExamples:
-    """Encode the examples, or `limit` of them drawn by the seed; count the unusable ones by reason."""
-    _check_classifier(explainer)
+) -> tuple[list[EncodedInput], NDArray[np.int64] | None, dict[str, Any]]:
+    """Encode the examples, or `limit` of them drawn by the seed; count the unusable ones by reason.
+
+    Returns the usable ones, their true labels, and the facts on the data set that results carry.
+    """
+    loaded = explainer.loaded
+    if not loaded.is_classifier or loaded.task == "regression":
+        what = "predicts a number" if loaded.is_classifier else "does not classify whole inputs"
+        raise NoHead(
+            f"{loaded.name!r} {what}: an audit compares distributions over classes. "
+            "Give a model that classifies."
+        )
     needy = [choice.name for choice in chosen if choice.entry.facts["labels"]]
     labelled = [example for example in dataset.examples if example.label is not None]
     # Rows without a label are left out, unless the whole data set has no labels.
@@ -232,44 +210,31 @@ def encode_examples(
         errors.append(error)
         refused[error.code.replace("-", " ")] += 1
 
-    readable = encode_dataset(
-        [usable[i].given for i in drawn], explainer.loaded, truncate, record_failure
-    )
-    encoded = [(drawn[i], item) for i, item in readable.by_number().items()]
-    long = [(i, item) for i, item in encoded if _count_content_tokens(item) >= MIN_TOKENS]
-    refused["fewer than two tokens"] += len(encoded) - len(long)
+    readable = encode_dataset([usable[i].given for i in drawn], loaded, truncate, record_failure)
+    long = {
+        drawn[i]: item
+        for i, item in readable.by_number().items()
+        # One token gets all the attention.
+        if sum(not token.special and token.segment == 0 for token in item.tokens) > 1
+    }
+    refused["fewer than two tokens"] += len(readable.items) - len(long)
     if not long:
         first = errors[0] if errors else BadExamples("They have fewer than two tokens each.")
         kind = type(first) if isinstance(first, InputError) else BadExamples
         raise kind(f"None of the {len(drawn)} examples can be used. {first}")
-    places = [i for i, _ in long]
-    truth = None if truth is None else truth[places]
+    truth = None if truth is None else truth[list(long)]
     counts = Counter([] if truth is None else truth.tolist())
-    return UsableExamples(
-        [usable[i] for i in places],
-        [item for _, item in long],
-        truth,
-        {
-            "name": dataset.name,
-            "given": len(dataset.examples),
-            "used": len(long),
-            **{column: getattr(dataset, column) for column in ("text", "pair", "label")},
-            "guessed": list(dataset.guessed),
-            "classes": {explainer.labels[i]: count for i, count in sorted(counts.items())},
-            "without_labels": without_labels,
-            "why_not": [{"why": why, "count": count} for why, count in refused.items() if count],
-        },
-    )
-
-
-def _check_classifier(explainer: Explainer) -> None:
-    loaded = explainer.loaded
-    if not loaded.is_classifier or loaded.task == "regression":
-        what = "predicts a number" if loaded.is_classifier else "does not classify whole inputs"
-        raise NoHead(
-            f"{loaded.name!r} {what}: an audit compares distributions over classes. "
-            "Give a model that classifies."
-        )
+    facts = {
+        "name": dataset.name,
+        "given": len(dataset.examples),
+        "used": len(long),
+        **{column: getattr(dataset, column) for column in ("text", "pair", "label")},
+        "guessed": list(dataset.guessed),
+        "classes": {explainer.labels[i]: count for i, count in sorted(counts.items())},
+        "without_labels": without_labels,
+        "why_not": [{"why": why, "count": count} for why, count in refused.items() if count],
+    }
+    return list(long.values()), truth, facts
 
 
 def _resolve_true_labels(
@@ -285,10 +250,6 @@ def _resolve_true_labels(
         raise BadExamples(
             f"{error} {', '.join(needy)} cannot do without; these can: {', '.join(rest)} (--experiment NAME)."
         ) from None
-
-
-def _count_content_tokens(item: EncodedInput) -> int:
-    return sum(not token.special and token.segment == 0 for token in item.tokens)
 
 
 @dataclass(frozen=True)
@@ -323,11 +284,10 @@ def format_duration(seconds: float) -> str:
     """Return a duration in words."""
     if seconds < 1:
         return "less than a second"
-    for size, name in ((3600.0, "hour"), (60.0, "minute"), (1.0, "second")):
-        if seconds >= 1.5 * size or size == 1.0:
-            count = max(1, round(seconds / size))
-            return f"about {count} {name}{'' if count == 1 else 's'}"
-    raise AssertionError("the last size always fits")
+    units = ((3600.0, "hour"), (60.0, "minute"), (1.0, "second"))
+    size, name = next(unit for unit in units if seconds >= 1.5 * unit[0] or unit[0] == 1.0)
+    count = max(1, round(seconds / size))
+    return f"about {count} {name}{'' if count == 1 else 's'}"
 
 
 class Audit(Result):
@@ -426,23 +386,23 @@ def audit(
     explainer = model if isinstance(model, Explainer) else load(model)
     dataset.check_pairs(explainer.labels)
     started = time.perf_counter()
-    usable = encode_examples(dataset, explainer, chosen, truncate=truncate, limit=limit, seed=seed)
+    items, truth, facts = encode_examples(
+        dataset, explainer, chosen, truncate=truncate, limit=limit, seed=seed
+    )
     workshop = None
     if training is not None or others:
         rows = [] if training is None else training.examples
         workshop = Retrainer(
             explainer.loaded, rows, base=base, others=others, epochs=epochs, seed=seed
         )
-    subject = AuditSubject(
-        explainer, usable.examples, usable.items, usable.truth, site, special, seed, workshop
-    )
+    subject = AuditSubject(explainer.loaded, items, truth, site, special, seed, workshop)
     with count_forwards(explainer.model) as runs:
         plan = _estimate_cost(subject, dataset, chosen)
         if announce is not None:
             announce(plan)
         first = subject.sites[0]
         about: dict[str, Any] = {
-            "data": usable.data,
+            "data": facts,
             "setting": {
                 "site": site,
                 "sites": [one.name for one in subject.sites],

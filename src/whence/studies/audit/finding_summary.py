@@ -66,10 +66,7 @@ def summarise_f1(
 def summarise_performance(
     predicted: Labels, truth: Labels, labels: int, *key: str | int
 ) -> dict[str, Any]:
-    """Return accuracy and F1 with intervals.
-
-    F1 is that of the second of two labels, or the mean over all labels that occur.
-    """
+    """Return accuracy and F1 (of the second of two labels, or the mean over all that occur) with intervals."""
     return {
         "accuracy": summarise((predicted == truth).astype(np.float64), "accuracy", *key),
         "f1": summarise_f1(
@@ -149,23 +146,15 @@ def compute_quantiles(values: Numbers) -> list[float]:
     return [float(value) for value in np.quantile(values, shares)]
 
 
-def build_matrix(
-    title: str,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    values: Numbers,
-    *,
-    low: float,
-    high: float,
-) -> Plot:
-    """Return a matrix plot; unknown values are null."""
+def build_matrix(title: str, rows: Sequence[str], columns: Sequence[str], values: Numbers) -> Plot:
+    """Return a matrix plot of correlations; unknown values are null."""
     return {
         "kind": "matrix",
         "title": title,
         "rows": list(rows),
         "columns": list(columns),
         "values": list_known(values),
-        "range": [low, high],
+        "range": [-1, 1],
     }
 
 

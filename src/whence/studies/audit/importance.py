@@ -15,13 +15,12 @@ from whence.core.progress import ProgressCounter
 from whence.data.batches import Batch
 from whence.data.removal import Removal, resolve_removal
 from whence.explain.batch_policy import choose_batch_policy
-from whence.explain.pipeline import run_method, trace_batch
+from whence.explain.pipeline import build_prediction_cache, run_method, trace_batch
 from whence.explain.request import resolve_methods
 from whence.metrics._requests import ROUNDINGS
 from whence.stats.rank import level_ties
 from whence.studies.audit.attention_variants import tvd
 from whence.studies.audit.subject import AuditSubject, Numbers
-from whence.tracing.ask import PredictionCache
 from whence.tracing.attention_override import override_attention
 from whence.tracing.target import TargetSpec, compute_probabilities
 from whence.tracing.trace import run_traced
@@ -95,13 +94,7 @@ def leave_one_out(subject: AuditSubject, *, remove: Removal | None = None) -> li
 def _compute_leave_one_out(subject: AuditSubject, how: Removal) -> list[Numbers]:
     """Query the model with each content token left out; batches are filled across examples."""
     loaded = subject.loaded
-    answers = PredictionCache(
-        loaded.model,
-        pad_id=loaded.pad_id,
-        device=loaded.device,
-        policy=subject.policy,
-        infiller=loaded.infiller,
-    )
+    answers = build_prediction_cache(loaded, subject.policy)
     distances = [np.full(len(places), np.nan) for places in subject.content]
     variants: list[tuple[int, int]] = []  # (example, index of a content token)
     for number in sorted(range(len(subject)), key=lambda number: -len(subject.items[number])):

@@ -38,16 +38,8 @@ _LEARNT_SHARE = 0.5
 _ROUNDING = 1e-9
 
 
-def attention_divergence(subject: AuditSubject, other: AuditSubject) -> Numbers:
-    """Return the Jensen-Shannon divergence of two models' attention, for each example."""
-    return measure_divergences(subject, other.attention())
-
-
 def largest_attention_divergence(subject: AuditSubject) -> Numbers:
-    """Return the largest possible divergence from the model's attention.
-
-    It is reached with all weight on the token that has the least.
-    """
+    """Return the largest possible divergence from the model's attention: all weight on the token with the least."""
     corners = [np.eye(len(weights))[weights.argmin()] for weights in subject.attention()]
     return measure_divergences(subject, corners)
 
@@ -65,10 +57,7 @@ def prediction_distance(subject: AuditSubject, other: AuditSubject) -> Numbers:
 
 
 def has_learnt(predicted: Labels, truth: Labels, reference: float = 1.0) -> bool:
-    """Return whether accuracy is at least half way from the commonest label to `reference`.
-
-    False if the reference itself is no better than the commonest label.
-    """
+    """Return whether accuracy is at least half way from the commonest label to `reference`, which must be better."""
     commonest = np.bincount(truth).max() / len(truth)
     right = float((predicted == truth).mean())
     gain = reference - commonest
@@ -129,11 +118,11 @@ class Retrainer:
         """
         self.loaded = loaded
         self.seed = seed
-        self.others = tuple(_check_same_architecture(_load_model(one), loaded) for one in others)
+        self.others = tuple(_load_other_training(one, loaded) for one in others)
         self._base = None if base is None else _load_model(base).model
         self._epochs = epochs
         self._retrained: dict[tuple[int, AttentionMode], RetrainedModel] = {}
-        self.examples, self.rows = _encode_training_rows(train, loaded) if train else ([], [])
+        self.rows = _encode_training_rows(train, loaded) if train else []
 
     @property
     def is_rnn(self) -> bool:
@@ -185,7 +174,9 @@ class Retrainer:
             return self._retrained[key]
         rows = self._check_training_rows()
         near = start == "near"
+        wide = torch.promote_types(self.loaded.dtype, torch.float32)
         model = self._initialise_near(seed) if near else self._initialise(seed, attention)
+        model.requires_grad_(True).to(device=self.loaded.device, dtype=wide).eval()
         name = f"{self.loaded.name}, seed {seed}"
         loaded = replace(self.loaded, model=model, name=name, revision=None, infiller=None)
         recipe = self.recipe
@@ -223,9 +214,7 @@ class Retrainer:
         items = [row.item for row in self.rows]
         return subject.remember(
             "training examples",
-            lambda: replace(
-                subject, examples=self.examples, items=items, truth=None, workshop=None, memo={}
-            ),
+            lambda: replace(subject, items=items, truth=None, workshop=None, memo={}),
         )
 
     def _check_training_rows(self) -> list[LabelledInput]:
@@ -246,19 +235,17 @@ class Retrainer:
         return self.rows
 
     def _initialise(self, seed: int, attention: AttentionMode) -> Any:
-        loaded = self.loaded
         if self.is_rnn:
-            config = copy.deepcopy(loaded.model.config)
+            config = copy.deepcopy(self.loaded.model.config)
             config.attention = "uniform" if attention == "uniform" else config.attention
-            model = initialise_model(config, seed, self._find_base_vectors())
-        else:
-            model = copy.deepcopy(loaded.model)
-            if self._base is not None:
-                _copy_base_weights(model, self._base, loaded.name)
-            # Without a base, the last block is drawn, too.
-            last = 0 if self._base is not None else min(1, len(list_stages(model)) - 1)
-            model.load_state_dict(_randomise_weights(model, last, seed))
-        return _prepare_to_train(model, loaded)
+            return initialise_model(config, seed, self._find_base_vectors())
+        model = copy.deepcopy(self.loaded.model)
+        if self._base is not None:
+            _copy_base_weights(model, self._base, self.loaded.name)
+        # Without a base, the last block is drawn, too.
+        last = 0 if self._base is not None else min(1, len(list_stages(model)) - 1)
+        model.load_state_dict(_randomise_weights(model, last, seed))
+        return model
 
     def _initialise_near(self, seed: int) -> Any:
         """Copy the model and move its attention, or its last block, towards random weights."""
@@ -276,7 +263,7 @@ class Retrainer:
             # The copy is to predict the same; dropout noise would only drive it away.
             if isinstance(module, nn.Dropout):
                 module.p = 0.0
-        return _prepare_to_train(model, self.loaded)
+        return model
 
     def _find_base_vectors(self) -> Any:
         """Return the initial word vectors of the base, if it has any."""
@@ -292,11 +279,6 @@ class Retrainer:
         return vectors.detach().double().cpu().numpy()
 
 
-def _prepare_to_train(model: Any, loaded: LoadedModel) -> Any:
-    wide = torch.promote_types(loaded.dtype, torch.float32)
-    return model.requires_grad_(True).to(device=loaded.device, dtype=wide).eval()
-
-
 def _randomise_weights(model: Any, stage: int, seed: int) -> dict[str, torch.Tensor]:
     """Return the weights with those of stages 0 to `stage` drawn from the seed."""
     with randomise_weights(model, stage, seed):
@@ -308,9 +290,7 @@ def count_training_passes(train: int, epochs: int | None) -> int:
     return TRAINING_PASS * train * (epochs or Recipe().epochs)
 
 
-def _encode_training_rows(
-    train: Sequence[Example], loaded: LoadedModel
-) -> tuple[list[Example], list[LabelledInput]]:
+def _encode_training_rows(train: Sequence[Example], loaded: LoadedModel) -> list[LabelledInput]:
     """Encode the usable training examples, truncated to the maximum length, with label indices."""
     errors: list[WhenceError] = []
     readable = encode_dataset(
@@ -321,9 +301,8 @@ def _encode_training_rows(
     )
     if not readable.items:
         raise BadExamples(f"None of the {len(train)} training examples can be used. {errors[-1]}")
-    examples = [train[number] for number in readable.numbers]
-    labels = resolve_label_indices(examples, loaded.labels)
-    return examples, [LabelledInput(*row) for row in zip(readable.items, labels, strict=True)]
+    labels = resolve_label_indices([train[number] for number in readable.numbers], loaded.labels)
+    return [LabelledInput(*row) for row in zip(readable.items, labels, strict=True)]
 
 
 def _load_model(source: Any) -> LoadedModel:
@@ -332,8 +311,9 @@ def _load_model(source: Any) -> LoadedModel:
     return source if isinstance(source, LoadedModel) else load_model(source)
 
 
-def _check_same_architecture(other: LoadedModel, loaded: LoadedModel) -> LoadedModel:
-    """Return another model if it has the same class, tokens and labels; else raise."""
+def _load_other_training(source: Any, loaded: LoadedModel) -> LoadedModel:
+    """Load another model if it has the same class, tokens and labels; else raise."""
+    other = _load_model(source)
     same = other.vocabulary_size == loaded.vocabulary_size and other.labels == loaded.labels
     if same and type(other.model) is type(loaded.model):
         return replace(other, tokenizer=loaded.tokenizer)

@@ -17,17 +17,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from whence.core.errors import BadParameter, NoHead, NotCapturable
-from whence.core.types import Task
 from whence.data.batches import Batch, BatchRules, collate
-from whence.data.example import Example
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_policy import choose_batch_policy
-from whence.explain.explainer import Explainer
+from whence.explain.batch_policy import choose_batch_policy, map_batches
 from whence.models.model import LoadedModel
+from whence.tracing.attention_layer import widen
 from whence.tracing.out_of_memory import build_retry_batches
 from whence.tracing.replay import AttentionReplacement, AttentionReplay, ReadRows
 from whence.tracing.target import TargetSpec, compute_probabilities
-from whence.tracing.trace import Trace, run_traced
+from whence.tracing.trace import run_traced
 
 if TYPE_CHECKING:
     from whence.studies.audit.retrain import Retrainer
@@ -103,68 +101,66 @@ class ReplayBatch:
     """A batch of (example, site) rows that computes the model's predictions with replaced attention."""
 
     def __init__(
-        self,
-        replay: AttentionReplay,
-        numbers: Sequence[int],
-        sites: Sequence[AttentionSite],
-        copies: int,
-        movable: Tensor,
-        task: Task,
+        self, subject: "AuditSubject", rows: Sequence[tuple[int, AttentionSite]], copies: int
     ) -> None:
-        """`replay` holds `copies` consecutive copies of each row; `movable` is (rows, tokens)."""
-        self.numbers = numbers
-        self.sites = sites
-        self.copies = copies
-        self._task = task
-        self._replay = replay
-        layers = sorted({layer for site in sites for layer in site.layers})
-        first = torch.arange(0, len(numbers) * copies, copies, device=movable.device)
+        """Run the model on `copies` consecutive copies of each row."""
+        self.numbers = [number for number, _ in rows]
+        self.sites = [site for _, site in rows]
+        self.copies, self._task = copies, subject.loaded.task
+        layers = sorted({layer for site in self.sites for layer in site.layers})
+        inputs = [subject.items[number] for number in self.numbers for _ in range(copies)]
+        batch = subject.build_batch(inputs)
+        self._replay = replay = AttentionReplay(subject.loaded.model, batch, layers, self._task)
+        first = torch.arange(0, len(inputs), copies, device=batch.device)
         self.base = self._compute_probabilities(replay.logits[first])  # (rows, labels)
         self.shares = replay.rows.shares[first]  # (rows, reads)
-        own = torch.stack(
-            [self._select_own_weights(site, int(at)) for site, at in zip(sites, first, strict=True)]
-        )
+        movable = torch.zeros(len(rows), batch.real.shape[1], dtype=torch.bool)
+        own, reachable = [], []
+        for row, (number, site) in enumerate(rows):
+            at = row * copies
+            weights = torch.cat([replay.own[layer][at] for layer in site.layers])
+            own.append(weights if site.head is None else weights[site.head, None])
+            if subject.special == "free" and not subject.is_pooled:
+                movable[row] = batch.real[at].cpu()
+            else:
+                movable[row, subject.places[number]] = True
+            # What all read rows may attend to, in all layers of the site.
+            read = replay.rows.is_read[at]
+            reach = [replay.reach[layer][at][read].all(0) for layer in site.layers]
+            reachable.append(torch.stack(reach).all(0))
         # In half precision, equal distributions computed in two ways would differ.
-        self.own = own.to(_resolve_wide_dtype(own))  # (rows, channels, reads, tokens)
-        reach = [self._find_reachable(site, int(at)) for site, at in zip(sites, first, strict=True)]
-        self.movable = _check_movable(movable & torch.stack(reach))  # (rows, tokens)
+        self.own = widen(torch.stack(own))  # (rows, channels, reads, tokens)
+        self.movable = movable.to(batch.device) & torch.stack(reachable)  # (rows, tokens)
+        if (self.movable.sum(1) < 2).any():
+            raise NotCapturable(
+                "The rows that the prediction reads attend through windows that have no two tokens of a text in common, so "
+                "their weights cannot be exchanged alike. Choose one layer that sees everything: site=..., --site LAYER."
+            )
         # By layer: the rows whose site includes it, and with all their copies as the inputs of the replay.
         self._rows = {
-            layer: [row for row, site in enumerate(sites) if layer in site.layers]
+            layer: [row for row, site in enumerate(self.sites) if layer in site.layers]
             for layer in layers
         }
         self._inputs = {
             layer: torch.tensor(
-                [row * copies + copy for row in rows for copy in range(copies)],
-                device=movable.device,
+                [row * copies + copy for row in own_rows for copy in range(copies)],
+                device=batch.device,
             )
-            for layer, rows in self._rows.items()
+            for layer, own_rows in self._rows.items()
         }
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def __call__(self, weights: Tensor) -> Tensor:
-        """Return the probabilities with replaced attention, (rows, copies, labels).
-
-        `weights` is (rows, copies, channels, reads, tokens): each copy of a row has its own.
-        """
+        """Return the probabilities, (rows, copies, labels), with other weights, (rows, copies, channels, reads, tokens)."""
         flat = weights.flatten(0, 1)  # (rows x copies, channels, reads, tokens)
         swaps = {layer: self._build_swap(layer, flat) for layer in self._rows}
         probabilities = self._compute_probabilities(self._replay(swaps))
         return probabilities.reshape(len(self), self.copies, probabilities.shape[1])
 
     def _compute_probabilities(self, logits: Tensor) -> Tensor:
-        return compute_probabilities(logits.to(_resolve_wide_dtype(logits)), self._task)
-
-    def _find_reachable(self, site: AttentionSite, at: int) -> Tensor:
-        """Return a mask of the positions that all read rows may attend to, in all layers of a site, (tokens,)."""
-        read = self._replay.rows.is_read[at]
-        return torch.stack([self._replay.reach[one][at][read].all(0) for one in site.layers]).all(0)
-
-    def _select_own_weights(self, site: AttentionSite, at: int) -> Tensor:
-        weights = torch.cat([self._replay.own[layer][at] for layer in site.layers])
-        return weights if site.head is None else weights[site.head, None]
+        return compute_probabilities(widen(logits), self._task)
 
     def _build_swap(self, layer: int, weights: Tensor) -> AttentionReplacement:
         """Return the replaced weights of one layer, for the rows whose site includes it."""
@@ -179,20 +175,6 @@ class ReplayBatch:
         is_it = torch.nn.functional.one_hot(chosen, heads).bool().repeat_interleave(self.copies, 0)
         full = torch.where(is_it[:, :, None, None], row_weights.to(own.dtype), own[inputs])
         return AttentionReplacement(inputs, full)
-
-
-def _resolve_wide_dtype(values: Tensor) -> torch.dtype:
-    return torch.promote_types(values.dtype, torch.float32)
-
-
-def _check_movable(movable: Tensor) -> Tensor:
-    """Return `movable` if every row has at least two positions to exchange; else raise."""
-    if (movable.sum(1) > 1).all():
-        return movable
-    raise NotCapturable(
-        "The rows that the prediction reads attend through windows that have no two tokens of a text in common, so "
-        "their weights cannot be exchanged alike. Choose one layer that sees everything: site=..., --site LAYER."
-    )
 
 
 # Weights on special tokens: kept as they are, or moved like those of the text.
@@ -217,8 +199,7 @@ class _Observation(NamedTuple):
 class AuditSubject:
     """The model under audit, and the examples it is audited on."""
 
-    explainer: Explainer
-    examples: Sequence[Example]
+    loaded: LoadedModel
     items: Sequence[EncodedInput]
     truth: NDArray[np.int64] | None  # the true label of each example
     site: str = "last"
@@ -229,14 +210,9 @@ class AuditSubject:
     replay: float = 1.0  # cost of a replay, in forward passes
     memo: dict[Any, Any] = field(default_factory=dict)  # results shared by experiments
 
-    @property
-    def loaded(self) -> LoadedModel:
-        """The loaded model, with its tokenizer, labels and task."""
-        return self.explainer.loaded
-
     def with_model(self, loaded: LoadedModel) -> "AuditSubject":
         """Return another model, with the same tokenizer, on the same examples."""
-        return replace(self, explainer=Explainer(loaded), workshop=None, memo={})
+        return replace(self, loaded=loaded, workshop=None, memo={})
 
     def __len__(self) -> int:
         return len(self.items)
@@ -245,7 +221,7 @@ class AuditSubject:
     def sites(self) -> tuple[AttentionSite, ...]:
         """The attention sites of the audit; verdicts are about the first."""
         layers, heads, _ = self._observations[0].attention.shape
-        return resolve_sites(self.site, layers, heads, pooled=self._is_pooled)
+        return resolve_sites(self.site, layers, heads, pooled=self.is_pooled)
 
     @cached_property
     def probabilities(self) -> Numbers:
@@ -265,19 +241,11 @@ class AuditSubject:
 
     @cached_property
     def content(self) -> list[NDArray[np.int64]]:
-        """The positions of the content tokens, which attention is compared on, in each example.
-
-        Content is the text; if the model takes a query, only the passage.
-        """
+        """The positions of each example's content, which attention is compared on: the text; the passage beside a query."""
         has_query = bool(getattr(self.loaded.model.config, "query", False))
         return [
-            np.array(
-                [
-                    place
-                    for place, token in enumerate(item.tokens)
-                    if not token.special and not (has_query and token.segment)
-                ],
-                dtype=np.int64,
+            np.flatnonzero(
+                [not token.special and not (has_query and token.segment) for token in item.tokens]
             )
             for item in self.items
         ]
@@ -329,19 +297,14 @@ class AuditSubject:
     def map_batches(
         self, kind: str, compute: Callable[[Sequence[int], Batch], Iterable[T]], passes: float = 1
     ) -> list[T]:
-        """Return the results of `compute` for the numbers and the batch of examples of similar length.
+        """Return `compute`'s result for each example, as the function of this name does; it takes so many `passes` of each."""
 
-        `kind` names the work: a batch size that does not fit one kind may fit another. `passes`: forward passes of
-        each example.
-        """
-        results: dict[int, T] = {}
-        work = build_retry_batches(self.loaded.model, kind, self.items, self.policy)
-        for chosen in work:
-            with work.retry_halved(chosen):
-                batch = self.build_batch([self.items[i] for i in chosen])
-                results.update(zip(chosen, compute(chosen, batch), strict=True))
-                self.tick(passes * len(chosen))
-        return [results[i] for i in range(len(self))]
+        def compute_and_tick(numbers: Sequence[int], batch: Batch) -> list[T]:
+            results = list(compute(numbers, batch))
+            self.tick(passes * len(numbers))
+            return results
+
+        return map_batches(self.loaded, kind, self.items, self.policy, compute_and_tick)
 
     def build_batch(self, items: Sequence[EncodedInput]) -> Batch:
         """Collate inputs into a batch on the model's device."""
@@ -382,23 +345,9 @@ class AuditSubject:
             for some in work:
                 replay = None
                 with work.retry_halved(some):
-                    replay = self._build_replay([rows[i] for i in some], copies)
+                    replay = ReplayBatch(self, [rows[i] for i in some], copies)
                 if replay is not None:
                     yield replay
-
-    def _build_replay(self, rows: Sequence[tuple[int, AttentionSite]], copies: int) -> ReplayBatch:
-        numbers, sites = [number for number, _ in rows], [site for _, site in rows]
-        batch = self.build_batch([self.items[number] for number in numbers for _ in range(copies)])
-        layers = sorted({layer for site in sites for layer in site.layers})
-        replay = AttentionReplay(self.loaded.model, batch, layers, self.loaded.task)
-        movable = torch.zeros(len(rows), batch.real.shape[1], dtype=torch.bool)
-        for row, number in enumerate(numbers):
-            if self.special == "free" and not self._is_pooled:
-                movable[row] = batch.real[row * copies].cpu()
-            else:
-                movable[row, self.places[number]] = True
-        movable = movable.to(batch.device)
-        return ReplayBatch(replay, numbers, sites, copies, movable, self.loaded.task)
 
     def map_replays(
         self,
@@ -407,10 +356,7 @@ class AuditSubject:
         compute: Callable[[ReplayBatch], Iterable[T]],
         replays: float = 0,
     ) -> list[list[T]]:
-        """Return the result of `compute` for each row of the replay batches, by site, then by example.
-
-        `replays`: how often each row is replayed, for the progress.
-        """
+        """Return what `compute` gives for each row, by site, then by example; it replays each row `replays` times."""
         results: dict[str, dict[int, T]] = {site.name: {} for site in sites}
         for batch in self.build_replays(sites, copies):
             for number, site, result in zip(
@@ -425,47 +371,44 @@ class AuditSubject:
         return self.map_batches("attention", self._observe_batch)
 
     @property
-    def _is_pooled(self) -> bool:
+    def is_pooled(self) -> bool:
+        """Whether the model has a single attention over its tokens, no stack of layers."""
         return any(one.pooled for one in self._observations)
 
     def _observe_batch(self, numbers: Sequence[int], batch: Batch) -> list[_Observation]:
         loaded = self.loaded
-        trace = self.trace_attention(batch)
+        spec = TargetSpec("predicted", None, "logit")
+        trace = run_traced(loaded.model, batch, {"attention"}, spec, loaded.task)
         if trace.logits.shape[1] != len(loaded.labels):
             raise NoHead(
                 f"The model gives {trace.logits.shape[1]} outputs, its configuration names {len(loaded.labels)} "
                 "labels. Set num_labels and id2label to fit."
             )
+        if trace.refusal is not None and not trace.pooled:
+            reason = str(trace.refusal).partition(" Use ")[0]
+            raise NotCapturable(
+                f"{reason} An audit needs the row of attention that the prediction reads: give an encoder or a decoder "
+                "with a classification head, or a model made by whence train-attention."
+            )
         shares = compute_probabilities(trace.logits.double(), loaded.task).cpu().numpy()
-        weights = _compute_read_weights(trace).cpu().numpy()
-        reads = ReadRows.of(trace.rows).places.shape[1]
+        read_rows = ReadRows.of(trace.rows)
+        by_layer = [read_rows.weights(layer) for layer in trace.read_layers]
+        read = torch.stack(by_layer, dim=1).double()  # (batch, layers, heads, rows, tokens)
+        means = torch.einsum("blhrk,br->blhk", read, read_rows.shares.to(read))
         return [
             _Observation(
                 share,
                 own[:, :, real],
                 rows if trace.pooled else rows[: len(self.items[number])],
                 trace.pooled,
-                reads,
+                read_rows.places.shape[1],
             )
             for number, share, own, real, rows in zip(
-                numbers, shares, weights, batch.real.cpu().numpy(), trace.rows, strict=True
+                numbers,
+                shares,
+                means.cpu().numpy(),
+                batch.real.cpu().numpy(),
+                trace.rows,
+                strict=True,
             )
         ]
-
-    def trace_attention(self, batch: Batch) -> Trace:
-        """Run the model on a batch and record its attention."""
-        spec = TargetSpec("predicted", None, "logit")
-        return run_traced(self.loaded.model, batch, {"attention"}, spec, self.loaded.task)
-
-
-def _compute_read_weights(trace: Trace) -> torch.Tensor:
-    """Return the attention weights that the prediction reads, (batch, layers, heads, tokens)."""
-    if trace.refusal is not None and not trace.pooled:
-        reason = str(trace.refusal).partition(" Use ")[0]
-        raise NotCapturable(
-            f"{reason} An audit needs the row of attention that the prediction reads: give an encoder or a decoder "
-            "with a classification head, or a model made by whence train-attention."
-        )
-    layers, rows = trace.read_layers, ReadRows.of(trace.rows)
-    read = torch.stack([rows.weights(layer) for layer in layers], dim=1).double()
-    return torch.einsum("blhrk,br->blhk", read, rows.shares.to(read))

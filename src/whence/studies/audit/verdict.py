@@ -1,35 +1,13 @@
 """Verdict of an experiment from its interval, and the answer of an audit from the verdicts.
 
 The verdict of an experiment compares the whole 95% interval of its effect with the threshold that was stated
-before; fewer than 20 examples give no verdict (bench/verdicts.py).
+before; fewer than 20 examples give no verdict (bench/verdicts.py). The verdicts are uncorrected: at its
+threshold an effect fails by chance one time in forty, so the four decisive ones make a false no one time in ten.
 
-The rules of the conclusion are fixed before any result is known:
-
-**no**, if one of `DECISIVE` fails. Each of these changes attention and looks at what comes out, so that its
-failure is a fact about the model and the task, not about another method. Weights that may be permuted
-(`permutation`), exchanged for random ones (`replacement`) or for far different ones that were looked for
-(`adversarial`), and the predictions stay, are not what the predictions rest on. Where a model without
-attention does as well (`uniform_training`), there is nothing for attention to explain (Wiegreffe & Pinter
-2019).
-
-**yes**, if all of `NEEDED` hold and nothing that was run fails. That the predictions depend on the weights is
-not enough: the weights must also rank the words as measures of importance do (`correlation`). And the model
-must do better than always saying the most frequent class: predictions that know nothing of the text have
-nothing in it to explain.
-
-**undecided** otherwise.
-
-Why `correlation` alone never makes it no: a low tau is no evidence against attention, since gradients,
-leave-one-out and the like disagree with each other, too (Neely et al. 2022). The experiment takes this into
-account, and measures attention by how these agree among themselves; but they may be wrong together, so that
-even then one side is wrong and it is not known which. Why it is needed for a yes: that side may be attention.
-
-Why the others (`diversity`, `seeds`, `guides`, `trained_adversary`) prevent a yes and never make it no: they
-look at other models, or at how many ways of attending lead to one prediction; they say how far attention is
-the only account, not whether this model's predictions rest on it.
-
-The verdicts come from 95% intervals, one by one and uncorrected. An effect exactly at its threshold fails by
-chance about one time in forty; so the four decisive ones together make a false no about one time in ten.
+The rules of the conclusion are fixed before any result is known: **no**, if one of `DECISIVE` fails; **yes**, if
+all of `NEEDED` hold, nothing that was run fails, and the model does better than always saying the most frequent
+class (predictions that know nothing of the text have nothing in it to explain); **undecided** otherwise. Why
+each experiment has its part is in docs/reference/audit.md, "What it comes to".
 """
 
 from collections.abc import Mapping, Sequence

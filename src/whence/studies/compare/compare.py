@@ -301,7 +301,7 @@ def compare_on_input(
         "flows": flows,
         "difference": compute_flow_difference(
             first, second, most, edge_query, a.special, a.segments
-        ).to_dict(),
+        ),
         "possible": count_possible_edges(first, second, edge_query, a.special, a.segments),
         "divergence": mean.tolist(),
         "decision": decision.tolist(),

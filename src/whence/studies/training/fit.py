@@ -1,9 +1,7 @@
 """`fit`, the seeded, resumable training loop: loss, optimiser, batches, history; best epoch's weights kept.
 
-As in Jain & Wallace's code the first epoch is never the best, unless it is the only one. Batches hold
-inputs of similar length (noise of 10 %) in shuffled order. The loss is cross entropy, weighted and summed
-as the recipe says. A checkpoint is written after every epoch, safe against a killed process: one file with
-the weights, the best weights, the optimiser and the history, which gets its name when it is complete.
+A checkpoint is written after every epoch, safe against a killed process: one file with the weights, the best
+weights, the optimiser and the history, which gets its name when it is complete.
 """
 
 import json
@@ -81,12 +79,6 @@ class Epoch:
         """The sort key of epochs: the score, and accuracy to break ties on small sets."""
         return self.score or 0.0, self.dev.accuracy if self.dev else 0.0
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "Epoch":
-        """Build an epoch from a JSON object."""
-        dev = data["dev"] and Performance.from_dict(data["dev"])
-        return cls(**{**data, "dev": dev})
-
 
 @dataclass(frozen=True, slots=True)
 class FitResult:
@@ -94,7 +86,6 @@ class FitResult:
 
     history: tuple[Epoch, ...]
     best_epoch: int
-    seconds: float
 
     @property
     def best(self) -> Epoch:
@@ -103,10 +94,7 @@ class FitResult:
 
 
 class TrainingHistory:
-    """The epochs so far, and the weights of the best; with a folder, they are saved there and resumed from there.
-
-    `about` identifies the training in a folder: recipe, data and first weights.
-    """
+    """The epochs so far, and the weights of the best; kept in a folder, if any, by what the training is `about`."""
 
     def __init__(
         self, model: Any, recipe: Recipe, folder: Path | None, about: Mapping[str, Any]
@@ -135,7 +123,6 @@ class TrainingHistory:
 
     def add(self, epoch: Epoch) -> None:
         """Add a trained epoch, and save a checkpoint."""
-        # Jain & Wallace never keep the first epoch, whatever it scores.
         passes = epoch.number > 1 or self._recipe.epochs == 1
         best = None if self._best_epoch is None else self.epochs[self._best_epoch - 1]
         self.epochs.append(epoch)
@@ -157,7 +144,7 @@ class TrainingHistory:
         best = self._best_epoch or len(self.epochs)
         if best != len(self.epochs):
             self._model.load_state_dict(self._best)
-        return FitResult(tuple(self.epochs), best, sum(epoch.seconds for epoch in self.epochs))
+        return FitResult(tuple(self.epochs), best)
 
     def _save(self, file: Path) -> None:
         """Write the checkpoint under a temporary name, sync it, and rename it."""
@@ -200,7 +187,9 @@ class TrainingHistory:
                 tensors = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118 - it is no mapping
             if state["version"] != _VERSION:
                 raise ValueError(f"version {state['version']}")
-            self.epochs = [Epoch.from_dict(epoch) for epoch in state["history"]]
+            for epoch in state["history"]:
+                dev = epoch["dev"] and Performance.from_dict(epoch["dev"])
+                self.epochs.append(Epoch(**{**epoch, "dev": dev}))
             self._best_epoch, about = state["best_epoch"], state["about"]
         except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
             raise CannotRead(
@@ -349,11 +338,13 @@ def describe_settings(
     rows: Sequence[LabelledInput], recipe: Recipe, dev: Sequence[LabelledInput] | None
 ) -> dict[str, Any]:
     """Return the settings that a training depends on beside its first weights, as a JSON object."""
-    return {
-        **recipe.to_dict(),
-        "training examples": _compute_digest(rows),
-        "development examples": _compute_digest(dev or []),
-    }
+    settings = recipe.to_dict()
+    for name, some in (("training examples", rows), ("development examples", dev or [])):
+        digest = blake2b(digest_size=8)
+        for row in some:
+            digest.update(repr((sorted(row.item.features.items()), row.label)).encode())
+        settings[name] = f"{len(some)} ({digest.hexdigest()})"
+    return settings
 
 
 def _train_epoch(
@@ -415,24 +406,16 @@ def _count_labels(model: Any, rows: Sequence[LabelledInput]) -> int:
     return labels
 
 
-def _compute_digest(rows: Sequence[LabelledInput]) -> str:
-    """Return the number and the hash of a list of examples."""
-    digest = blake2b(digest_size=8)
-    for row in rows:
-        digest.update(repr((sorted(row.item.features.items()), row.label)).encode())
-    return f"{len(rows)} ({digest.hexdigest()})"
-
-
 def build_optimiser(model: Any, recipe: Recipe) -> torch.optim.Optimizer:
     """Return Adam or AdamW over all trainable weights; attention may have its own weight decay."""
     own = getattr(model, "attention", None)  # a model's single attention; Transformers have none
-    apart: set[int] = set()
-    if recipe.attention_weight_decay is not None and isinstance(own, torch.nn.Module):
+    decay, apart = recipe.attention_weight_decay, set[int]()
+    if decay is not None and isinstance(own, torch.nn.Module):
         apart = {id(weight) for weight in own.parameters()}
     weights = [w for w in model.parameters() if w.requires_grad]
     groups: list[dict[str, Any]] = [{"params": [w for w in weights if id(w) not in apart]}]
     if attention := [w for w in weights if id(w) in apart]:
-        groups.append({"params": attention, "weight_decay": recipe.attention_weight_decay})
+        groups.append({"params": attention, "weight_decay": decay})
     kind = torch.optim.AdamW if recipe.decoupled else torch.optim.Adam
     return kind(
         groups,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from whence.data.batches import Batch, BatchRules, collate
 from whence.data.tokens import EncodedInput
-from whence.stats.rank import rank_rows
+from whence.stats.rationale import roc_auc
 from whence.tracing.forward import open_plain_forward
 from whence.tracing.out_of_memory import build_retry_batches
 
@@ -53,10 +53,10 @@ class Performance:
 
 
 def measure_performance(
-    model: Any, rows: Sequence[LabelledInput], *, pad_id: int | None, batch_size: int = 64
+    model: Any, rows: Sequence[LabelledInput], *, pad_id: int | None
 ) -> Performance:
     """Run the model on `rows` and compare its predictions with their labels."""
-    logits = predict_logits(model, [row.item for row in rows], pad_id=pad_id, batch_size=batch_size)
+    logits = predict_logits(model, [row.item for row in rows], pad_id=pad_id)
     return compute_performance(logits, [row.label for row in rows])
 
 
@@ -68,10 +68,7 @@ def predict_logits(
     batch_size: int = 64,
     prepare: Callable[[Batch, Sequence[int]], None] | None = None,
 ) -> np.ndarray[Any, Any]:
-    """Return the model's logits for all items, (items, labels) in float64; its state is restored.
-
-    `prepare` is called with each batch, and the numbers of its items, before the model is run.
-    """
+    """Return the logits, (items, labels) in float64; `prepare` is called with each batch and its items' numbers."""
     device = next(model.parameters()).device
     by_number: dict[int, Any] = {}
     with open_plain_forward(model) as logits:
@@ -91,10 +88,11 @@ def compute_performance(logits: ArrayLike, truth: Sequence[int]) -> Performance:
     scores, true = np.asarray(logits, dtype=np.float64), np.asarray(truth, dtype=np.int64)
     n, labels = scores.shape
     (confusion,) = count_confusion(true, scores.argmax(1)[:, None], labels)
+    area = roc_auc(true == 1, scores[:, 1] - scores[:, 0]) if labels == 2 else None
     return Performance(
         accuracy=float(confusion.trace() / n),
         f1=float(compute_f1(confusion, 1 if labels == 2 else None)),
-        roc_auc=roc_auc(scores[:, 1] - scores[:, 0], true) if labels == 2 else None,
+        roc_auc=None if area is None else float(area[0]),
         n=n,
         confusion=tuple(map(tuple, confusion.tolist())),
     )
@@ -113,16 +111,3 @@ def compute_f1(confusion: Labels, label: int | None = None) -> Any:
     total = confusion.sum(-2) + confusion.sum(-1)  # predicted plus true examples of each label
     scores = 2 * confusion.diagonal(axis1=-2, axis2=-1) / np.maximum(total, 1)
     return scores.sum(-1) / (total > 0).sum(-1) if label is None else scores[..., label]
-
-
-def roc_auc(scores: ArrayLike, truth: ArrayLike) -> float | None:
-    """Return how often a positive example scores above a negative one, ties counting half; None without both.
-
-    By ranks (Mann & Whitney): (sum of the ranks of positive examples - P (P + 1) / 2) / (P N).
-    """
-    positive = np.asarray(truth) == 1
-    yes, no = int(positive.sum()), int((~positive).sum())
-    if not (yes and no):
-        return None
-    place = rank_rows(np.asarray(scores)[None])[0]
-    return float((place[positive].sum() - yes * (yes + 1) / 2) / (yes * no))

@@ -48,25 +48,18 @@ class CorpusSplit:
     def __len__(self) -> int:
         return len(self.examples)
 
-    def texts(self) -> list[str]:
-        """Return all texts, both texts of pairs."""
-        return [text for example in self.examples for text in example.texts]
-
     def rows(self, tokenizer: Any) -> list[LabelledInput]:
         """Encode all examples at once, to ids only: nothing here is explained token by token."""
-        inputs = [example.texts for example in self.examples]
-        pairs = len(inputs[0]) == 2
-        first = [texts[0] for texts in inputs]
-        second = [texts[1] for texts in inputs] if pairs else None
+        first, *second = (
+            list(texts) for texts in zip(*(e.texts for e in self.examples), strict=True)
+        )
         with wrap_tokenizer_errors(first):
-            encoded = tokenizer(first, second, return_attention_mask=True, verbose=False)
-        features = [
-            {name: tuple(values[i]) for name, values in encoded.items()} for i in range(len(inputs))
-        ]
-        return [
-            LabelledInput(EncodedInput(feature, (), (), InputText(None)), label)
-            for feature, label in zip(features, self.labels, strict=True)
-        ]
+            encoded = tokenizer(first, *second, return_attention_mask=True, verbose=False)
+        rows = []
+        for i, label in enumerate(self.labels):
+            features = {name: tuple(values[i]) for name, values in encoded.items()}
+            rows.append(LabelledInput(EncodedInput(features, (), (), InputText(None)), label))
+        return rows
 
 
 @dataclass(frozen=True)
@@ -120,13 +113,24 @@ def read_corpus(
     labels = _list_labels(examples)
     query = isinstance(examples[0].given, tuple) if query is None else query
 
-    def read_split(data: Any) -> CorpusSplit:
-        part = read_dataset(data, **columns)
-        return _build_split(part.name, _select_usable(part, lengths, notes), labels, query)
+    def build_split(name: str, some: Sequence[Example]) -> CorpusSplit:
+        odd = sum(isinstance(example.given, tuple) is not query for example in some)
+        if odd:
+            expected, got = ("pairs", "one text") if query else ("single texts", "two texts")
+            raise BadExamples(
+                f"{name} has {odd} examples of {got}, and {expected} are wanted. Name the columns: text=..., "
+                "pair=...; --text, --pair."
+            )
+        return CorpusSplit(tuple(some), tuple(resolve_label_indices(some, labels)))
 
-    train_split = _build_split(dataset.name, examples, labels, query)
-    dev_split = None if dev is None else read_split(dev)
-    test_split = None if test is None else read_split(test)
+    def read_split(data: Any) -> CorpusSplit | None:
+        if data is None:
+            return None
+        part = read_dataset(data, **columns)
+        return build_split(part.name, _select_usable(part, lengths, notes))
+
+    train_split = build_split(dataset.name, examples)
+    dev_split, test_split = read_split(dev), read_split(test)
     if dev_split is None:
         train_split, dev_split = _split_dev(train_split, seed)
         notes.append(
@@ -169,19 +173,6 @@ def _list_labels(examples: Sequence[Example]) -> tuple[str, ...]:
             "label=..., --label COLUMN."
         )
     return tuple(sorted(names, key=lambda name: (int(name) if name.isdecimal() else -1, name)))
-
-
-def _build_split(
-    where: str, examples: Sequence[Example], labels: tuple[str, ...], query: bool
-) -> CorpusSplit:
-    odd = sum(isinstance(example.given, tuple) is not query for example in examples)
-    if odd:
-        expected, got = ("pairs", "one text") if query else ("single texts", "two texts")
-        raise BadExamples(
-            f"{where} has {odd} examples of {got}, and {expected} are wanted. Name the columns: text=..., pair=...; "
-            "--text, --pair."
-        )
-    return CorpusSplit(tuple(examples), tuple(resolve_label_indices(examples, labels)))
 
 
 def _split_dev(part: CorpusSplit, seed: int) -> tuple[CorpusSplit, CorpusSplit]:
@@ -322,7 +313,8 @@ def train_attention(
     )
     overrides = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
     chosen = _resolve_recipe(recipe, corpus, overrides, seed)
-    texts, least = (vocabulary, 1) if vocabulary else (corpus.train.texts(), min_df)
+    given = [text for example in corpus.train.examples for text in example.texts]
+    texts, least = (vocabulary, 1) if vocabulary else (given, min_df)
     tokenizer = build_word_tokenizer(texts, min_df=least, lowercase=lowercase)
     words = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)  # by their ids
     start = None if vectors is None else load_vectors(words, vectors, seed)

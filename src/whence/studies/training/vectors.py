@@ -1,7 +1,7 @@
 """Word vectors for initial embeddings, from a text file or a model's embedding table."""
 
 import gzip
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,40 +56,35 @@ def load_vectors(words: Sequence[str], source: str | Path, seed: int) -> WordVec
 
 
 def _read_vectors_file(path: Path, words: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
-    requested, vectors, size = set(words), {}, None
+    requested, vectors, size = set(words), dict[str, np.ndarray[Any, Any]](), None
+    opener = gzip.open if path.suffix == ".gz" else open
     try:
-        for number, fields in _read_lines(path):
-            if number == 1 and len(fields) == 2:
-                continue  # header of fastText files: number of words and dimensions
-            size = len(fields) - 1 if size is None else size
-            # A few words of large collections contain spaces.
-            word = " ".join(fields[:-size])
-            if word not in requested:
-                continue
-            try:
-                vectors[word] = np.array(fields[-size:], dtype=np.float64)
-            except ValueError:
-                vectors[word] = np.array([np.nan])
-            if len(fields) <= size or not np.isfinite(vectors[word]).all():
-                raise BadExamples(
-                    f"{path.name}, line {number}: {len(fields) - 1} fields after the word, not {size} numbers. Give "
-                    "a file with a word and its vector in every line."
-                )
+        with opener(path, "rt", encoding="utf-8", newline="\n") as stream:
+            for number, line in enumerate(stream, 1):
+                fields = line.rstrip().split(" ")
+                # The header of fastText files has the number of words and dimensions.
+                if len(fields) == 1 or (number == 1 and len(fields) == 2):
+                    continue
+                size = len(fields) - 1 if size is None else size
+                # A few words of large collections contain spaces.
+                word = " ".join(fields[:-size])
+                if word not in requested:
+                    continue
+                try:
+                    vectors[word] = np.array(fields[-size:], dtype=np.float64)
+                except ValueError:
+                    vectors[word] = np.array([np.nan])
+                if len(fields) <= size or not np.isfinite(vectors[word]).all():
+                    raise BadExamples(
+                        f"{path.name}, line {number}: {len(fields) - 1} fields after the word, not {size} numbers. "
+                        "Give a file with a word and its vector in every line."
+                    )
     except (OSError, UnicodeDecodeError, EOFError) as error:
         raise BadExamples(
             f"Cannot read the vectors in {str(path)!r} ({error}). Give a text file in UTF-8 with a word and its "
             "numbers in every line."
         ) from None
     return vectors
-
-
-def _read_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8", newline="\n") as stream:
-        for number, line in enumerate(stream, 1):
-            fields = line.rstrip().split(" ")
-            if len(fields) > 1:
-                yield number, fields
 
 
 def _read_model_vectors(

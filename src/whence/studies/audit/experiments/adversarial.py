@@ -79,8 +79,20 @@ def adversarial(
         np.array([result.largest_divergence(epsilon) for result in site]) for site in results
     ]
     values = by_site[0]
-    alone = np.array([not result.find_feasible(epsilon).any() for result in results[0]])
-    reach = _compute_reach(results[0])
+    best = [result.find_best(epsilon) for result in results[0]]
+    shifts = [
+        0.0 if at is None else float(result.tvd[at])
+        for result, at in zip(results[0], best, strict=True)
+    ]
+    own = [result.first_site_distributions.own for result in results[0]]
+    # The divergence is convex, so that its maximum is at a corner: all weight on the token with the least.
+    corners = [np.eye(weights.shape[-1])[weights.argmin(-1)] for weights in own]
+    reach = _measure_divergences(results[0], corners)
+    drawn = []  # random attention, whatever it predicts
+    for item, weights in zip(subject.items, own, strict=True):
+        draw = build_generator("random distance", subject.seed, item.key)
+        drawn.append(draw.dirichlet(np.ones(weights.shape[-1]), size=weights.shape[:-1]))
+    random = _measure_divergences(results[0], drawn)
     return Finding(
         values,
         by_site={site.name: far for site, far in zip(subject.sites[1:], by_site[1:], strict=True)},
@@ -89,11 +101,9 @@ def adversarial(
             "median": float(np.median(values)),
             "at_least_0.6": float((values >= 0.6).mean()),
             "below_0.2": float((values < 0.2).mean()),
-            "only_the_original": float(alone.mean()),
-            "random_distribution": summarise(
-                _compute_random_divergence(subject, results[0]), "random", subject.seed
-            ),
-            "tvd": summarise(_compute_prediction_shift(results[0], epsilon), "tvd", subject.seed),
+            "only_the_original": best.count(None) / len(best),
+            "random_distribution": summarise(random, "random", subject.seed),
+            "tvd": summarise(np.array(shifts), "tvd", subject.seed),
             "reach": summarise(reach, "reach", subject.seed),
         },
         plots=[
@@ -117,25 +127,6 @@ def adversarial(
     )
 
 
-def _compute_reach(results: list[AdversarialResult]) -> Numbers:
-    """Return the largest possible divergence of any attention from each example's own.
-
-    The divergence is convex, so that the maximum is at a corner of the simplex: all weight on the token with the least.
-    """
-    owns = [result.first_site_distributions.own for result in results]
-    return _measure_divergences(results, [np.eye(own.shape[-1])[own.argmin(-1)] for own in owns])
-
-
-def _compute_random_divergence(subject: AuditSubject, results: list[AdversarialResult]) -> Numbers:
-    """Return the divergence of random attention from each example's own, whatever it predicts."""
-    others = []
-    for item, result in zip(subject.items, results, strict=True):
-        own = result.first_site_distributions.own
-        draw = build_generator("random distance", subject.seed, item.key)
-        others.append(draw.dirichlet(np.ones(own.shape[-1]), size=own.shape[:-1]))
-    return _measure_divergences(results, others)
-
-
 def _measure_divergences(results: list[AdversarialResult], others: list[Numbers]) -> Numbers:
     """Return the divergence of other attention from each example's own."""
     apart = []
@@ -144,12 +135,6 @@ def _measure_divergences(results: list[AdversarialResult], others: list[Numbers]
         far = jsd(torch.from_numpy(known.own), torch.from_numpy(other))
         apart.append(float(known.average(far[None])))
     return np.array(apart)
-
-
-def _compute_prediction_shift(results: list[AdversarialResult], epsilon: float) -> Numbers:
-    """Return the distance of the best candidate's prediction from the model's; 0 without one."""
-    best = [(result, result.find_best(epsilon)) for result in results]
-    return np.array([0.0 if at is None else float(result.tvd[at]) for result, at in best])
 
 
 def _build_example_plot(

@@ -186,13 +186,13 @@ def _build_plots(
         means[names.index(one), names.index(other)] = mean
         means[names.index(other), names.index(one)] = mean
     captions = [_format_name(name) for name in names]
-    plots.append(build_matrix("Mean tau of all pairs", captions, captions, means, low=-1, high=1))
+    plots.append(build_matrix("Mean tau of all pairs", captions, captions, means))
     for name, values in by_head.items():
         if values.size > 1:
             rows = [f"layer {layer}" for layer in range(values.shape[0])]
             columns = [f"head {head}" for head in range(values.shape[1])]
             title = f"Mean tau with {_format_name(name)}, by layer and head"
-            plots.append(build_matrix(title, rows, columns, values, low=-1, high=1))
+            plots.append(build_matrix(title, rows, columns, values))
     return plots
 
 

@@ -121,10 +121,7 @@ def diversity(
 
 
 def _find_feasible_permutations(subject: AuditSubject, count: int, epsilon: float) -> list[Numbers]:
-    """Return the permuted attention of each example that keeps its prediction within epsilon.
-
-    Each is (permutations, channels, reads, movable).
-    """
+    """Return the permutations of each example that keep its prediction: (permutations, channels, reads, movable)."""
 
     def find(replayed: ReplayBatch) -> list[Numbers]:
         drawn, moved = replay_permutations(subject, replayed, count)
@@ -160,10 +157,7 @@ def _compare_pairs(
 
 
 def _compute_entropies(results: list[AdversarialResult]) -> tuple[Numbers, Numbers]:
-    """Return the entropy of each example's attention, and its share of the maximum.
-
-    The share is NaN for a single token.
-    """
+    """Return the entropy of each example's attention, and its share of the maximum: NaN for a single token."""
     nats, shares = [], []
     for result in results:
         known = result.first_site_distributions

@@ -18,7 +18,7 @@ from whence.core.params import Range
 from whence.core.types import InputText
 from whence.data.batches import Batch
 from whence.data.tokens import EncodedInput
-from whence.models.rnn import AttentionKind, AttentiveConfig, initialise_model
+from whence.models.rnn import AttentiveConfig, initialise_model
 from whence.studies.audit.audit import AuditCostEstimate
 from whence.studies.audit.experiments import Finding, experiment
 from whence.studies.audit.finding_summary import (
@@ -91,7 +91,28 @@ class ContextFreeTrainer:
         read = train + test if vectors == "model" else train
         known = sorted({word for words, _ in read for word in words})
         self._words = {word: _FIRST_WORD_ID + number for number, word in enumerate(known)}
-        self._vectors = self._standardise_vectors(known) if vectors == "model" else None
+        own = subject.loaded.model.config
+        sizes = {}
+        if workshop.is_rnn:
+            sizes = {"embedding_size": own.embedding_size, "hidden_size": own.hidden_size}
+        self._vectors = None
+        if vectors == "model":
+            # The model's word vectors, standardised; reserved ids get their mean.
+            table = subject.loaded.model.get_input_embeddings().weight
+            rows = table.detach().double().cpu().numpy()[known]
+            rows = (rows - rows.mean()) / max(float(rows.std()), _MIN_STD)
+            self._vectors = np.concatenate([np.tile(rows.mean(0), (_FIRST_WORD_ID, 1)), rows])
+            sizes["embedding_size"] = rows.shape[1]
+        possible = bool(getattr(own, "answers_in_passage", False))
+        self._settings = {
+            "vocab_size": _FIRST_WORD_ID + len(self._words),
+            "encoder": "average",
+            "query": self._query,
+            "num_labels": own.num_labels,
+            "answers_in_passage": possible,
+            "answer_ids": [self._words.get(i, -1) for i in own.answer_ids] if possible else [],
+            **sizes,
+        }
         self._rows = [
             LabelledInput(self._renumber_words(*words), row.label)
             for words, row in zip(train, workshop.rows, strict=True)
@@ -107,13 +128,10 @@ class ContextFreeTrainer:
         attention: Literal["uniform", "tanh"] | AttentionGuide,
         tick: Callable[[float], None],
     ) -> Labels:
-        """Train a context-free model and return its predicted labels.
-
-        A seed gives all kinds of attention the same initial weights.
-        """
+        """Train a context-free model, from the same weights for all kinds of attention; return its predictions."""
         guide = attention if isinstance(attention, AttentionGuide) else None
         kind = "uniform" if isinstance(attention, AttentionGuide) else attention
-        config = self._build_config(kind)
+        config = AttentiveConfig(attention=kind, **self._settings)
         model = initialise_model(config, seed, self._vectors).to(self._loaded.device)
         recipe = replace(self._recipe, seed=seed)
         cross_entropy = build_cross_entropy(self._rows, config.num_labels, recipe)
@@ -134,38 +152,8 @@ class ContextFreeTrainer:
         predicted: Labels = logits.argmax(1)
         return predicted
 
-    def _build_config(self, attention: AttentionKind) -> AttentiveConfig:
-        own = self._loaded.model.config
-        sizes = {}
-        if self._is_rnn:
-            sizes = {"embedding_size": own.embedding_size, "hidden_size": own.hidden_size}
-        if self._vectors is not None:
-            sizes["embedding_size"] = self._vectors.shape[1]
-        possible = bool(getattr(own, "answers_in_passage", False))
-        answers = [self._words.get(answer, -1) for answer in own.answer_ids] if possible else []
-        return AttentiveConfig(
-            vocab_size=_FIRST_WORD_ID + len(self._words),
-            encoder="average",
-            attention=attention,
-            query=self._query,
-            num_labels=own.num_labels,
-            answers_in_passage=possible,
-            answer_ids=answers,
-            **sizes,
-        )
-
-    def _standardise_vectors(self, known: Sequence[int]) -> Numbers:
-        """Return the audited model's word vectors, standardised; reserved ids get their mean."""
-        table = self._loaded.model.get_input_embeddings().weight
-        own = table.detach().double().cpu().numpy()[list(known)]
-        own = (own - own.mean()) / max(float(own.std()), _MIN_STD)
-        return np.concatenate([np.tile(own.mean(0), (_FIRST_WORD_ID, 1)), own])
-
     def _list_words(self, subject: AuditSubject) -> list[tuple[list[int], int]]:
-        """Return the ids that a model without context reads of each example, and how many are no query.
-
-        They are the content, then the query if there is one.
-        """
+        """Return each example's ids, the content and then the query if there is one, and how many are content."""
         words = []
         for item, content in zip(subject.items, subject.content, strict=True):
             places = content.tolist()

@@ -46,9 +46,16 @@ def replacement(subject: AuditSubject, *, draws: Annotated[int, Range(1, 1000)] 
     of the differences of the same examples. The threshold is one prediction in ten.
     """
 
+    @torch.no_grad()
     def measure(replayed: ReplayBatch) -> Iterable[tuple[Labels, Numbers]]:
-        answers, moved = _replay_replacements(subject, replayed, draws)
-        return zip(answers.argmax(-1), moved, strict=True)
+        drawn = draw_random_weights(subject, replayed, draws)
+        free = replayed.movable[:, None, None, None].to(drawn.dtype).expand(-1, 1, *drawn.shape[2:])
+        parts = torch.cat([drawn, build_uniform(free), build_last_token(free)], dim=1)
+        insert = build_inserter(replayed.own, replayed.movable)
+        answers = replay_copies(replayed, draws + 2, lambda some: insert(parts[:, some]))
+        moved = tvd(answers, replayed.base[:, None], subject.loaded.task)
+        answered, distances = (values.double().cpu().numpy() for values in (answers, moved))
+        return zip(answered.argmax(-1), distances, strict=True)
 
     by_site = subject.map_replays(subject.sites, COPIES, measure, 2 + draws)
     predicted = [np.array([now for now, _ in rows]) for rows in by_site]
@@ -94,25 +101,8 @@ def replacement(subject: AuditSubject, *, draws: Annotated[int, Range(1, 1000)] 
     )
 
 
-@torch.no_grad()
-def _replay_replacements(
-    subject: AuditSubject, replayed: ReplayBatch, draws: int
-) -> tuple[Numbers, Numbers]:
-    """Return the predictions with each kind of attention, and their distances from the model's own."""
-    drawn = draw_random_weights(subject, replayed, draws)
-    free = replayed.movable[:, None, None, None].to(drawn.dtype).expand(-1, 1, *drawn.shape[2:])
-    parts = torch.cat([drawn, build_uniform(free), build_last_token(free)], dim=1)
-    insert = build_inserter(replayed.own, replayed.movable)
-    answers = replay_copies(replayed, draws + 2, lambda some: insert(parts[:, some]))
-    distances = tvd(answers, replayed.base[:, None], subject.loaded.task)
-    return answers.double().cpu().numpy(), distances.double().cpu().numpy()
-
-
 def _compute_scores(subject: AuditSubject, *predicted: Labels) -> dict[str, Any]:
-    """Return accuracy and F1 with intervals, means over draws; for two predictions, their falls.
-
-    F1 is the mean over labels and, for two labels, that of the second.
-    """
+    """Return accuracy, macro F1 and, of two labels, F1 of the second, means over draws; their falls for two predictions."""
     truth, labels, seed = subject.truth, len(subject.loaded.labels), subject.seed
     assert truth is not None, "an experiment that needs labels is not run without"
     right, *after = ((some == truth[:, None]).mean(1) for some in predicted)

@@ -9,7 +9,6 @@ from whence.core.seed import build_generator
 from whence.studies.audit.experiments import Finding, experiment
 from whence.studies.audit.finding_summary import build_violin, group_by_class, summarise
 from whence.studies.audit.retrain import (
-    attention_divergence,
     count_training_passes,
     has_learnt,
     measure_divergences,
@@ -56,7 +55,7 @@ def seeds(subject: AuditSubject, *, seeds: Annotated[int, Range(1, 100)] = 3) ->
         retrained = [
             workshop.retrain(number, tick=subject.tick).apply_to(subject) for number in numbers
         ]
-    apart = np.stack([attention_divergence(subject, other) for other in retrained])
+    apart = np.stack([measure_divergences(subject, other.attention()) for other in retrained])
     moved = np.stack([prediction_distance(subject, other) for other in retrained])
     chance = np.median([_measure_chance(subject, other) for other in retrained], axis=0)
     values = np.median(apart, axis=0)

@@ -1,8 +1,4 @@
-"""Experiment: a model trained to predict the same with other attention (Wiegreffe & Pinter 2019).
-
-Imitation: the loss TVD(p, own p) - weight · KL(attention ‖ own attention) asks for the same predictions with
-other attention.
-"""
+"""Experiment: a model trained to predict the same with other attention (Wiegreffe & Pinter 2019)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,14 +24,13 @@ from whence.studies.audit.finding_summary import (
 )
 from whence.studies.audit.retrain import (
     RetrainedModel,
-    attention_divergence,
     count_training_passes,
     largest_attention_divergence,
+    measure_divergences,
     prediction_distance,
 )
 from whence.studies.audit.subject import AuditSubject, Numbers
 from whence.studies.training.fit import Loss
-from whence.tracing.attention_layer import AttentionLayer
 from whence.tracing.attention_override import watch_attention
 from whence.tracing.forward import compute_logits
 from whence.tracing.target import compute_probabilities
@@ -44,66 +39,44 @@ THRESHOLD = 0.4
 _MIN_MASS = 1e-12  # the content may get no weight at all
 
 
-class ImitationLoss:
-    """The loss of imitation: predictions and attention of the audited model as references."""
+def build_imitation_loss(subject: AuditSubject, weight: float) -> Loss:
+    """Return the loss of imitating a model on its examples: TVD(p, own p) - weight · KL(attention ‖ own attention).
 
-    def __init__(self, model: AuditSubject) -> None:
-        """Compute the audited model's predictions and attention on the examples."""
-        device = model.loaded.device
-        self._task = model.loaded.task
-        self._site = model.sites[0]
-        self._probabilities = torch.tensor(model.probabilities, device=device)
-        self._attention = [torch.tensor(weights, device=device) for weights in model.attention()]
-        self._content = [torch.tensor(places, device=device) for places in model.content]
-        self._rows = model.read_rows
+    It is the mean of a batch. Attention is that of `AuditSubject.attention`, with a gradient: the mean over heads of the
+    rows that the prediction reads, normalised over the content.
+    """
+    device, task, site = subject.loaded.device, subject.loaded.task, subject.sites[0]
+    probabilities = torch.tensor(subject.probabilities, device=device)
+    attention = [torch.tensor(weights, device=device) for weights in subject.attention()]
+    content = [torch.tensor(places, device=device) for places in subject.content]
+    rows = subject.read_rows
 
-    def loss(self, weight: float) -> Loss:
-        """Return the loss: TVD(p, own p) - weight · KL(attention ‖ own attention), the mean of a batch.
-
-        Attention is that of `AuditSubject.attention`, with a gradient: the mean over heads of the rows that the
-        prediction reads, normalised over the content.
-        """
-
-        def loss(model: Any, batch: Batch, _: Tensor, numbers: Sequence[int]) -> Tensor:
-            with watch_attention(model, len(batch)) as layers:
-                logits = compute_logits(model, batch)
-            reference = self._probabilities[list(numbers)].to(logits.dtype)
-            apart = tvd(compute_probabilities(logits, self._task), reference, self._task).mean()
-            if not weight:
-                return apart
-            own = self._scatter_content([self._attention[i] for i in numbers], batch, numbers)
-            return apart - weight * kl(self._compute_attention(layers, batch, numbers), own).mean()
-
-        return loss
-
-    def _compute_attention(
-        self, layers: Sequence[AttentionLayer], batch: Batch, numbers: Sequence[int]
-    ) -> Tensor:
-        """Return the attention of the trained model, (batch, tokens), normalised over the content."""
+    def loss(model: Any, batch: Batch, _: Tensor, numbers: Sequence[int]) -> Tensor:
+        with watch_attention(model, len(batch)) as layers:
+            logits = compute_logits(model, batch)
+        reference = probabilities[list(numbers)].to(logits.dtype)
+        apart = tvd(compute_probabilities(logits, task), reference, task).mean()
+        if not weight:
+            return apart
         width = layers[0].length  # a single row if the model pools
-        shares = torch.stack(
-            [functional.pad(self._rows[i], (0, width - len(self._rows[i]))) for i in numbers]
-        )
+        shares = torch.stack([functional.pad(rows[i], (0, width - len(rows[i]))) for i in numbers])
         active = shares.any(0).nonzero().squeeze(1)
-        total = torch.zeros_like(batch.real, dtype=layers[0].v.dtype)
-        for at in self._site.layers:
-            weights = layers[at].weights(active)
-            head = self._site.head
-            weights = weights if head is None else weights[:, head, None]
-            read = torch.einsum("bhrk,br->bk", weights, shares[:, active].to(weights))
-            total = total + read / weights.shape[1]
-        ones = [torch.ones_like(self._attention[i]) for i in numbers]
-        held = total * self._scatter_content(ones, batch, numbers)
-        return held / held.sum(-1, keepdim=True).clamp(min=_MIN_MASS)
+        read = torch.zeros_like(batch.real, dtype=layers[0].v.dtype)
+        for at in site.layers:
+            maps = layers[at].weights(active)
+            maps = maps if site.head is None else maps[:, site.head, None]
+            part = torch.einsum("bhrk,br->bk", maps, shares[:, active].to(maps))
+            read = read + part / maps.shape[1]
+        own = torch.zeros(batch.real.shape, device=batch.real.device)
+        is_content = torch.zeros_like(own)
+        for row, i in enumerate(numbers):
+            own[row, content[i]] = attention[i].to(own.dtype)
+            is_content[row, content[i]] = 1
+        held = read * is_content
+        normalised = held / held.sum(-1, keepdim=True).clamp(min=_MIN_MASS)
+        return apart - weight * kl(normalised, own).mean()
 
-    def _scatter_content(
-        self, content: Sequence[Tensor], batch: Batch, numbers: Sequence[int]
-    ) -> Tensor:
-        """Put values of content tokens at their positions, (batch, tokens)."""
-        padded = torch.zeros(batch.real.shape, device=batch.real.device)
-        for row, (number, values) in enumerate(zip(numbers, content, strict=True)):
-            padded[row, self._content[number]] = values.to(padded.dtype)
-        return padded
+    return loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,19 +141,19 @@ def trained_adversary(
     workshop = subject.workshop
     assert workshop is not None, "an experiment that trains is not run without a workshop"
     (seed,) = workshop.list_seeds(1)
-    imitation = ImitationLoss(workshop.build_training_subject(subject))
+    training = workshop.build_training_subject(subject)
     points = []
     for weight in parse_weights(weights):
         model = workshop.retrain(
             seed,
-            loss=imitation.loss(weight),
+            loss=build_imitation_loss(training, weight),
             start=start,
             epochs=passes * workshop.recipe.epochs,
             tick=subject.tick,
         )
         other = model.apply_to(subject)
-        apart, moved = attention_divergence(subject, other), prediction_distance(subject, other)
-        points.append(_Adversary(weight, model, other, apart, moved))
+        apart = measure_divergences(subject, other.attention())
+        points.append(_Adversary(weight, model, other, apart, prediction_distance(subject, other)))
     same = [point for point in points if point.tvd.mean() <= epsilon]
     chosen = max(same, key=lambda point: float(point.jsd.mean())) if same else None
     best = chosen or min(points, key=lambda point: float(point.tvd.mean()))
