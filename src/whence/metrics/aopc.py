@@ -40,7 +40,8 @@ def aopc(
     plan = build_step_schedule(trial, steps, counting)
     if isinstance(plan, str):
         return plan
-    curves = yield trial.without_highest(plan.gone)
+    gone, at = plan
+    curves = yield trial.without_highest(gone)
     falls = trial.base - curves[:, 1:]
     values = (np.abs(falls) if absolute else falls).mean(1)
-    return Outcome(values, at=plan.at, curves=curves)
+    return Outcome(values, at=at, curves=curves)

@@ -1,9 +1,7 @@
 """Completeness: relative error of the scores' sum against the total that the method promises."""
 
-import numpy as np
-
-from whence.metrics import NO_PROMISE, NOTHING_PROMISED, Outcome, Trial, build_outcome, metric
-from whence.metrics._trial import compute_promised_total
+from whence.metrics import Outcome, Trial, metric
+from whence.metrics._steps import compute_axiom_errors
 
 
 @metric(
@@ -24,14 +22,4 @@ def completeness(trial: Trial) -> Outcome:
     Scores of zero miss all of it: 1. What they should add up to is not asked for again: it is their sum, less the
     residual that the explanation came with.
     """
-    values = np.full(len(trial.names), np.nan)
-    why_not = {}
-    for row, axioms in enumerate(trial.axioms):
-        if "completeness" not in axioms:
-            continue
-        residual = axioms["completeness"]
-        if total := compute_promised_total(trial, row, residual):
-            values[row] = abs(residual / total)
-        else:
-            why_not[row] = NOTHING_PROMISED
-    return build_outcome(values, why_not, NO_PROMISE)
+    return compute_axiom_errors(trial, "completeness")

@@ -1,11 +1,7 @@
 """Conservation: relevance gained or lost at the worst layer, as a share, for methods that promise to keep it."""
 
-import numpy as np
-
-from whence.metrics import NO_PROMISE, NOTHING_PROMISED, Outcome, Trial, build_outcome, metric
-from whence.metrics._trial import compute_promised_total
-
-_NAME = "conservation"  # the axiom of the tokens; those of layers are "conservation.LAYER"
+from whence.metrics import Outcome, Trial, metric
+from whence.metrics._steps import compute_axiom_errors
 
 
 @metric(
@@ -26,17 +22,4 @@ def conservation(trial: Trial) -> Outcome:
     A method that follows the target's value down to the tokens says by how much its scores miss it: their sum, less
     that, is what was given. One that states layers only gave 1 to the target's logit, or to every logit its slope.
     """
-    values = np.full(len(trial.names), np.nan)
-    why_not = {}
-    for row, axioms in enumerate(trial.axioms):
-        missed = [value for name, value in axioms.items() if name.partition(".")[0] == _NAME]
-        if not missed:
-            continue
-        total = (
-            compute_promised_total(trial, row, axioms[_NAME]) if _NAME in axioms else trial.slope
-        )
-        if total:
-            values[row] = max(abs(residual / total) for residual in missed)
-        else:
-            why_not[row] = NOTHING_PROMISED
-    return build_outcome(values, why_not, NO_PROMISE)
+    return compute_axiom_errors(trial, "conservation", trial.slope)

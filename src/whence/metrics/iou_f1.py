@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Mapping
 from typing import Annotated
 
-import numpy as np
-
 from whence.core.params import Range
-from whence.metrics import Outcome, Trial, Values, metric
+from whence.metrics import Trial, Values, metric
 from whence.metrics._requests import Numbers
-from whence.metrics._steps import find_rationale_obstacle, select_highest_units
+from whence.metrics._steps import (
+    build_f1_outcome,
+    find_rationale_obstacle,
+    select_highest_units,
+)
 from whence.stats.rationale import TokenSpan, count_overlapping_spans, f1, find_spans
 
 
@@ -58,14 +60,7 @@ def iou_f1(
     if why := find_rationale_obstacle(trial):
         return why
     gold = _find_spans(trial, trial.marked or ())
-    counts = [
+    return build_f1_outcome(
         count_overlapping_spans(_find_spans(trial, row), gold, threshold)
         for row in select_highest_units(trial, top)
-    ]
-    return Outcome(
-        np.array([count.f1 for count in counts]),
-        parts={
-            "precision": np.array([count.precision for count in counts]),
-            "recall": np.array([count.recall for count in counts]),
-        },
     )

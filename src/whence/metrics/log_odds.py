@@ -38,13 +38,14 @@ def log_odds(
     """
     if trial.task == "regression":
         return "A regression has no probability to take the logarithm of."
-    if trial.removed.contrast:
+    if trial.removed.target.against is not None:
         return "A difference of two labels is no probability to take the logarithm of."
     if why := find_ranking_obstacle(trial):
         return why
     plan = build_step_schedule(trial, steps, counting)
     if isinstance(plan, str):
         return plan
-    curves = yield trial.without_highest(plan.gone)
+    gone, at = plan
+    curves = yield trial.without_highest(gone)
     logs = np.log(np.maximum(curves, _LEAST))
-    return Outcome((logs[:, 1:] - logs[:, :1]).mean(1), at=plan.at, curves=curves)
+    return Outcome((logs[:, 1:] - logs[:, :1]).mean(1), at=at, curves=curves)

@@ -2,11 +2,13 @@
 
 from typing import Annotated
 
-import numpy as np
-
 from whence.core.params import Range
-from whence.metrics import Outcome, Trial, Values, metric
-from whence.metrics._steps import find_rationale_obstacle, select_highest_units
+from whence.metrics import Trial, Values, metric
+from whence.metrics._steps import (
+    build_f1_outcome,
+    find_rationale_obstacle,
+    select_highest_units,
+)
 from whence.stats.rationale import count_tokens, find_spans
 
 
@@ -32,11 +34,6 @@ def token_f1(trial: Trial, *, top: Annotated[float | None, Range(0, 1)] = None) 
     if why := find_rationale_obstacle(trial):
         return why
     gold = find_spans(trial.marked or ())
-    counts = [count_tokens(find_spans(row), gold) for row in select_highest_units(trial, top)]
-    return Outcome(
-        np.array([count.f1 for count in counts]),
-        parts={
-            "precision": np.array([count.precision for count in counts]),
-            "recall": np.array([count.recall for count in counts]),
-        },
+    return build_f1_outcome(
+        count_tokens(find_spans(row), gold) for row in select_highest_units(trial, top)
     )
