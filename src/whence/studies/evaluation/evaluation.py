@@ -125,16 +125,13 @@ class Evaluation(Result):
         }
 
     def _check(self, method: str | None, metric: str) -> None:
-        if metric not in self.metrics:
-            raise UnknownMetric(
-                f"{metric!r} was not evaluated.{suggest_name(metric, self.metrics)} There are "
-                f"{', '.join(self.metrics)}."
-            )
-        if method is not None and method not in self.methods:
-            raise UnknownMethod(
-                f"{method!r} was not evaluated.{suggest_name(method, self.methods)} There are "
-                f"{', '.join(self.methods)}."
-            )
+        for name, known, error in (
+            (metric, self.metrics, UnknownMetric),
+            (method, self.methods, UnknownMethod),
+        ):
+            if name is not None and name not in known:
+                near = suggest_name(name, known)
+                raise error(f"{name!r} was not evaluated.{near} There are {', '.join(known)}.")
 
     def to_csv(
         self, path: str | Path | None = None, *, what: Literal["cells", "pairs"] = "cells"
@@ -214,7 +211,7 @@ def build_evaluation_data(
             for name, params in methods.items()
         ],
         "metrics": [
-            {**measure.facts(), **comparisons[measure.name].facts()} for measure in notes.measures
+            {**measure.facts(), **comparisons[measure.name].facts} for measure in notes.measures
         ],
         "cells": [cell for comparison in comparisons.values() for cell in comparison.cells],
         "pairs": [pair for comparison in comparisons.values() for pair in comparison.pairs],
@@ -338,62 +335,51 @@ def _name_examples(row: Mapping[str, Any]) -> str:
     return f"{count} example{'' if count == 1 else 's'} (number {named}{more})"
 
 
-def _format_csv(data: Mapping[str, Any], what: str) -> str:
+def _format_csv(data: Mapping[str, Any], what: Literal["cells", "pairs"]) -> str:
     """Return CSV with all figures in full: one row per method and metric, or per pair of methods and metric."""
-    facts = data.get("data") or {}
-    about = {name: data["setting"][name] for name in ("remove", "unit", "seed")}
-    about = {"model": data["model"]["name"], **about}
+    setting, facts = data["setting"], data.get("data") or {}
+    about = [data["model"]["name"], setting["remove"], setting["unit"], setting["seed"]]
     drawn = facts.get("rows") if facts.get("drawn") is None else facts["drawn"]
-    sample = {"data": facts.get("name"), "rows": facts.get("rows"), "drawn": drawn}
-    sample["drawn_by_seed"] = facts.get("seed")
-    build = _build_cell_rows if what == "cells" else _build_pair_rows
-    rows = [{**about, **row, **sample} for row in build(data)]
+    sample = [facts.get("name"), facts.get("rows"), drawn, facts.get("seed")]
+    rows = _list_cell_figures(data) if what == "cells" else _list_pair_figures(data)
     stream = StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([*about, *_CSV_COLUMNS[what], *sample])
-    writer.writerows([escape_formula(value) for value in row.values()] for row in rows)
+    writer.writerow(_CSV_COLUMNS[what].split())
+    writer.writerows(map(escape_formula, [*about, *row, *sample]) for row in rows)
     return stream.getvalue()
 
 
 _CSV_COLUMNS = {
-    "cells": (
-        *("method", "metric", "kind", "direction", "mean", "low", "high", "n"),
-        *("random", "random_low", "random_high", "gain", "gain_low", "gain_high", "effect", "p"),
-        *("beats_random", "best", "enough", "seconds", "forward", "backward", "untested"),
-    ),
-    "pairs": ("metric", "a", "b", "gain", "low", "high", "n", "p", "enough"),
+    "cells": "model remove unit seed method metric kind direction mean low high n random random_low random_high gain "
+    "gain_low gain_high effect p beats_random best enough seconds forward backward untested data rows drawn "
+    "drawn_by_seed",
+    "pairs": "model remove unit seed metric a b gain low high n p enough data rows drawn drawn_by_seed",
 }
 
 
-def _build_cell_rows(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _list_cell_figures(data: Mapping[str, Any]) -> Iterator[list[Any]]:
     costs_of = {entry["method"]: entry for entry in data["methods"]}
     facts_of = {entry["metric"]: entry for entry in data["metrics"]}
     for cell in data["cells"]:
         fact, cost = facts_of[cell["metric"]], costs_of[cell["method"]]
-        values = (
+        yield [
             *(cell["method"], cell["metric"], fact["kind"], fact["direction"]),
-            *(cell[name] for name in ("mean", "low", "high", "n")),
-            *_list_interval(cell["null"]),
-            *_list_interval(cell["gain"]),
+            *(*_list_ends(cell), cell["n"], *_list_ends(cell["null"]), *_list_ends(cell["gain"])),
             *(cell[name] for name in ("effect", "p", "beats_random", "best")),
             cell.get("enough", True),
-            *(_list_interval(cost[what])[0] for what in ("seconds", "forward", "backward")),
+            *(_list_ends(cost[what])[0] for what in ("seconds", "forward", "backward")),
             sum(row["count"] for row in cell["why_not"]),
-        )
-        yield dict(zip(_CSV_COLUMNS["cells"], values, strict=True))
+        ]
 
 
-def _build_pair_rows(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _list_pair_figures(data: Mapping[str, Any]) -> Iterator[list[Any]]:
     for pair in data["pairs"]:
-        values = (
-            *(pair["metric"], pair["a"], pair["b"]),
-            *_list_interval(pair["gain"]),
-            pair["gain"]["n"] if pair["gain"] else 0,
-            pair["p"],
-            pair.get("enough", True),
-        )
-        yield dict(zip(_CSV_COLUMNS["pairs"], values, strict=True))
+        gain = pair["gain"]
+        yield [
+            *(pair["metric"], pair["a"], pair["b"], *_list_ends(gain), gain["n"] if gain else 0),
+            *(pair["p"], pair.get("enough", True)),
+        ]
 
 
-def _list_interval(row: Mapping[str, Any] | None) -> list[Any]:
+def _list_ends(row: Mapping[str, Any] | None) -> list[Any]:
     return [None, None, None] if row is None else [row[name] for name in ("mean", "low", "high")]
