@@ -1,6 +1,7 @@
 """`Evaluation`, the result of methods by metrics: cells, JSON, removals compared; trials rebuilt from run rows."""
 
 import csv
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -236,15 +237,17 @@ def describe_removal_effects(tables: Sequence[Evaluation]) -> str:
         by_way = {way: by_method for way, by_method in by_way.items() if by_method}
         shared = [m for m in tables[0].methods if all(m in known for known in by_way.values())]
         if metric["kind"] == "faithfulness" and len(by_way) > 1 and shared:
-            lines.append(f"By {metric['metric']}, {_describe_moves(by_way, shared)}.")
+            text = _describe_largest_move(by_way, shared)
+            best = _describe_best_methods(by_way) if len(shared) > 1 else ""
+            lines.append(f"By {metric['metric']}, {text}{best}.")
     return " ".join(lines) or "No metric could be tested under several removals."
 
 
 CellsByMethod = Mapping[str, Mapping[str, Any]]
 
 
-def _describe_moves(by_way: Mapping[str, CellsByMethod], methods: Sequence[str]) -> str:
-    """Describe the method whose figure differs most between removals, and the best methods by removal."""
+def _describe_largest_move(by_way: Mapping[str, CellsByMethod], methods: Sequence[str]) -> str:
+    """Describe the method whose figure differs most between removals."""
     ends = {
         m: sorted((by_way[way][m]["mean"], way) for way in by_way)[:: len(by_way) - 1]
         for m in methods
@@ -253,33 +256,30 @@ def _describe_moves(by_way: Mapping[str, CellsByMethod], methods: Sequence[str])
     figures = {way: by_way[way][name] for _, way in ends[name]}
     digits = choose_decimals(list(figures.values()))
     parts = [f"{format_interval(row, digits)} with {way}" for way, row in figures.items()]
-    text = f"{name} moves most: {', '.join(parts)}"
-    if len(methods) == 1:
-        return text
+    return f"{name} moves most: {', '.join(parts)}"
+
+
+def _describe_best_methods(by_way: Mapping[str, CellsByMethod]) -> str:
+    """Describe the best methods by removal; many are counted, not named."""
     leaders: dict[tuple[str, ...], list[str]] = {}
     for way, cells in by_way.items():
         leaders.setdefault(tuple(m for m in cells if cells[m]["best"]), []).append(way)
     if not any(leaders):
-        return f"{text}; the examples are too few to say which method is best"
-    best = [c for cells in by_way.values() for c in cells.values() if c["best"]]
-    chance = "; none of these can be told from random explanations"
-    chance = "" if any(cell["beats_random"] for cell in best) else chance
-    if len(leaders) == 1:
-        return f"{text}; {_format_leaders(*leaders)}, whatever the removal{chance}"
-    parts = [
-        f"{_format_leaders(names)} with {' and '.join(ways)}" for names, ways in leaders.items()
-    ]
-    return f"{text}; {', '.join(parts)}{chance}"
-
-
-def _format_leaders(best: Sequence[str]) -> str:
-    if not best:
-        return "none is best"
-    if len(best) == 1:
-        return f"{best[0]} is the best"
-    if len(best) > 4:
-        return f"{len(best)} methods cannot be told from the best"
-    return f"{' and '.join(best)} cannot be told apart as the best"
+        return "; the examples are too few to say which method is best"
+    parts = []
+    for names, ways in leaders.items():
+        text = f"{' and '.join(names)} cannot be told apart as the best"
+        if len(names) < 2:
+            text = f"{names[0]} is the best" if names else "none is best"
+        elif len(names) > 4:
+            text = f"{len(names)} methods cannot be told from the best"
+        where = ", whatever the removal" if len(leaders) == 1 else f" with {' and '.join(ways)}"
+        parts.append(text + where)
+    best = [cell for cells in by_way.values() for cell in cells.values() if cell["best"]]
+    some = any(cell["beats_random"] for cell in best)
+    return f"; {', '.join(parts)}" + (
+        "" if some else "; none of these can be told from random explanations"
+    )
 
 
 _MAX_REASONS = 3  # reasons in the sentence; the notes below the table have all
@@ -299,10 +299,9 @@ def describe_failure(data: Mapping[str, Any]) -> str | None:
 
 def list_reasons(data: Mapping[str, Any]) -> list[tuple[int, str]]:
     """Return the reasons why examples, methods and metrics have no result, with the number of examples of each."""
-    refused = data["examples"]["why_not"]
     reasons = [
         (row["count"], f"{_name_examples(row)} could not be taken by any method: {row['why']}")
-        for row in refused
+        for row in data["examples"]["why_not"]
     ]
     for entry in data["methods"]:
         for row in entry["why_not"]:
@@ -310,17 +309,16 @@ def list_reasons(data: Mapping[str, Any]) -> list[tuple[int, str]]:
             what = "every example" if whole else _name_examples(row)
             reasons.append((row["count"], f"{entry['method']} failed for {what}: {row['why']}"))
     everyone = tuple(entry["method"] for entry in data["methods"] if entry["explained"])
-    methods: dict[tuple[str, int, str], list[str]] = {}
+    methods: dict[tuple[str, int, str], list[str]] = defaultdict(list)
     for cell in data["cells"]:
         for row in cell["why_not"]:
-            key = (cell["metric"], row["count"], row["why"])
-            methods.setdefault(key, []).append(cell["method"])
+            methods[cell["metric"], row["count"], row["why"]].append(cell["method"])
     for pair in data["agreement"]:
         for row in pair.get("why_not", ()):
             methods[pair["measure"], row["count"], row["why"]] = [*everyone]
-    metrics: dict[tuple[int, str, tuple[str, ...]], list[str]] = {}
+    metrics: dict[tuple[int, str, tuple[str, ...]], list[str]] = defaultdict(list)
     for (metric, count, why), names in methods.items():
-        metrics.setdefault((count, why, tuple(names)), []).append(metric)
+        metrics[count, why, tuple(names)].append(metric)
     for (count, why, who), tests in metrics.items():
         whom = "" if who == everyone else f" of {', '.join(who)}"
         some = "1 example" if count == 1 else f"{count} examples"
