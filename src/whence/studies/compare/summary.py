@@ -77,8 +77,7 @@ def rank_columns(
     A column equals the first if the sign-flip test over the same inputs, corrected for all columns, is not significant.
     Ties keep their order.
     """
-    order = sorted(range(len(means)), key=lambda place: -float(means[place]["mean"]))
-    first, rest = order[0], order[1:]
+    first, *rest = sorted(range(len(means)), key=lambda place: -float(means[place]["mean"]))
     apart = summary.find_significant(values[:, [first]] - values[:, rest]) if rest else []
     return [(first, True), *((place, not sure) for place, sure in zip(rest, apart, strict=True))]
 
