@@ -12,7 +12,16 @@ from whence.metrics._requests import Numbers
 from whence.metrics._steps import compute_pixel_maps, find_mask_obstacle
 from whence.stats.segmentation import count_overlap, mean_iou, two_sided_precision
 
-_CITE = "Chefer, Gur & Wolf 2021, arXiv:2012.09838, with the masks of Guillaumin et al. 2014"
+_FACTS = {
+    "kind": "plausibility",
+    "direction": "higher",
+    "range": (0, 1),
+    "null": "rankings",
+    "takes": "picture",
+    "group": "segmentation",
+    "cite": "Chefer, Gur & Wolf 2021, arXiv:2012.09838, with the masks of Guillaumin et al. 2014",
+    "cost": "no forward",
+}
 _SIDES = ("ground", "object")
 
 
@@ -23,16 +32,9 @@ def _pool_accuracy(parts: Mapping[str, Numbers]) -> float:
 
 @metric(
     "segmentation_accuracy",
-    kind="plausibility",
-    direction="higher",
-    range=(0, 1),
-    null="rankings",
-    takes="picture",
-    group="segmentation",
     aggregate=_pool_accuracy,
-    cite=_CITE,
+    **_FACTS,
     formula="Σ pixels on the right side / Σ pixels with a side; a pixel is object if its map > the map's mean",
-    cost="no forward",
     misleads_when="objects are small or fill the picture: calling all of it ground, or object, is then mostly right; "
     "or the model decides by something else than the whole object",
 )
@@ -49,16 +51,9 @@ def segmentation_accuracy(trial: Trial) -> Values:
 
 @metric(
     "segmentation_ap",
-    kind="plausibility",
-    direction="higher",
-    range=(0, 1),
-    null="rankings",
-    takes="picture",
-    group="segmentation",
-    cite=_CITE,
+    **_FACTS,
     formula="AP of (1 - m, m) for (ground, object), m the map from 0 to 1, both channels thrown together; over a "
     "data set the mean, mAP",
-    cost="no forward",
     misleads_when="the map's sizes matter, not its order alone: a map that is near 0 but for one peak is sure of the "
     "ground everywhere, and gets much where the ground is large",
 )
@@ -81,17 +76,10 @@ def _pool_iou(parts: Mapping[str, Numbers]) -> float:
 
 @metric(
     "segmentation_iou",
-    kind="plausibility",
-    direction="higher",
-    range=(0, 1),
-    null="rankings",
-    takes="picture",
-    group="segmentation",
     aggregate=_pool_iou,
-    cite=_CITE,
+    **_FACTS,
     formula="mean over object and ground of Σ |map ∩ mask| / Σ |map ∪ mask|; a pixel is object if its map > the "
     "map's mean",
-    cost="no forward",
     misleads_when="the model decides by a part of the object, a face: a true map then covers little of the outline",
 )
 def segmentation_iou(trial: Trial) -> Values:

@@ -20,25 +20,24 @@ PerturbationMeasure = Literal["accuracy", "probability"]
 
 _TENTHS = range(1, 10)  # tenths of the picture that are removed
 _SHARES = np.array([0, *_TENTHS]) / 10
-_CITE = "Chefer, Gur & Wolf 2021, Transformer Interpretability Beyond Attention Visualization, arXiv:2012.09838"
-_MISLEADS = (
-    "a picture with black holes is like none that the model was trained on: it may fail for the holes, whatever was "
-    "under them; or it gives the label to a black picture as well"
-)
+_FACTS = {
+    "kind": "faithfulness",
+    "range": (-0.9, 0.9),
+    "takes": "picture",
+    "group": "perturbation",
+    "cite": "Chefer, Gur & Wolf 2021, Transformer Interpretability Beyond Attention Visualization, arXiv:2012.09838",
+    "cost": "9 forwards",
+    "misleads_when": "a picture with black holes is like none that the model was trained on: it may fail for the holes, whatever was "
+    "under them; or it gives the label to a black picture as well",
+}
 
 
 @metric(
     "positive_perturbation",
-    kind="faithfulness",
     direction="lower",
-    range=(-0.9, 0.9),
     null="rankings",
-    takes="picture",
-    group="perturbation",
-    cite=_CITE,
+    **_FACTS,
     formula="area under [argmax p(. | x without the top share s of its pixels) = label], s = 0, 0.1 … 0.9",
-    cost="9 forwards",
-    misleads_when=_MISLEADS,
 )
 def positive_perturbation(
     trial: Trial, *, of: PerturbationMeasure = "accuracy", fill: ImageFill = "black"
@@ -54,16 +53,10 @@ def positive_perturbation(
 
 @metric(
     "negative_perturbation",
-    kind="faithfulness",
     direction="higher",
-    range=(-0.9, 0.9),
     null="reversed",
-    takes="picture",
-    group="perturbation",
-    cite=_CITE,
+    **_FACTS,
     formula="area under [argmax p(. | x without the bottom share s of its pixels) = label], s = 0, 0.1 … 0.9",
-    cost="9 forwards",
-    misleads_when=_MISLEADS,
 )
 def negative_perturbation(
     trial: Trial, *, of: PerturbationMeasure = "accuracy", fill: ImageFill = "black"
