@@ -22,9 +22,7 @@ from whence.metrics._requests import (
     RemovalRequest,
     RepeatedExplanations,
     RepeatRequest,
-    Steps,
 )
-from whence.stats.rank import spearman
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,31 +253,6 @@ class _RandomRepeater(_DerivedRepeater):
         if why := repeat.why_not.get(self._row):
             scores, why_not = np.full_like(scores, np.nan), dict.fromkeys(range(len(scores)), why)
         return RepeatedExplanations(scores, repeat.predicted, why_not)
-
-
-_FLAT_REPEAT = (
-    "Made anew, it gives the same score to all tokens: there is no ranking to compare with."
-)
-
-
-def correlate_repeats(
-    trial: Trial, changes: Sequence[Change], *, sizes: bool = False
-) -> Steps[tuple[Numbers, dict[int, str]]]:
-    """Return Spearman's correlation of each explanation with its repeat under each change, and reasons.
-
-    The correlations are (changes, explanations). With `sizes`, signs do not count. An explanation with all scores
-    equal is not repeated: it has NaN, and no reason here. Otherwise the reason is that of the first change.
-    """
-    own = np.abs(trial.values) if sizes else trial.values
-    rows = np.flatnonzero((own != own[:, :1]).any(1)).tolist()
-    correlations, why_not = np.empty((len(changes), len(own))), dict[int, str]()
-    for rho, repeat in zip(correlations, (yield trial.repeats(changes, rows)), strict=True):
-        other = trial.by_unit(repeat.scores)
-        rho[:] = spearman(own, np.abs(other) if sizes else other)
-        for row in rows:
-            if np.isnan(rho[row]):
-                why_not.setdefault(row, repeat.why_not.get(row, _FLAT_REPEAT))
-    return correlations, why_not
 
 
 # A step on a trial, such as a metric on it and on random explanations: a function, or a generator of requests.
