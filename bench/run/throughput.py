@@ -66,7 +66,8 @@ def explain_method_by_method(explainer: Any, texts: Sequence[str]) -> None:
             for _, trial, _ in explainer.trials([text], method=name):
                 for measure in wanted:
                     measure.run(trial)
-                    measure.nulls(trial, RANKINGS)
+                    for null in measure.build_null_trials(trial, RANKINGS):
+                        measure.run(null)
 
 
 def explain_sentence_by_sentence(explainer: Any, texts: Sequence[str]) -> None:
@@ -76,7 +77,8 @@ def explain_sentence_by_sentence(explainer: Any, texts: Sequence[str]) -> None:
         for _, trial, _ in explainer.trials([text], method=list_readers()):
             for measure in wanted:
                 measure.run(trial)
-                measure.nulls(trial, RANKINGS)
+                for null in measure.build_null_trials(trial, RANKINGS):
+                    measure.run(null)
 
 
 def run_evaluation(explainer: Any, given: Sequence[Example]) -> None:

@@ -25,7 +25,7 @@ def test_compare_of_a_model_with_itself_or_its_encoder_finds_no_difference(name)
     encoder, model = load_encoder_and_model(name)
     for base in (encoder, model):
         found = compare(base, model, TEXTS, method="grad_x_input").to_dict()
-        # The very same weights in the very same batches: not a bit differs.
+        # The very same weights: not a bit differs.
         assert {one["divergence"]["mean"] for one in found["heads"]} == {0}
         assert {one["decision"]["mean"] for one in found["heads"]} == {0}
         assert found["overlap"]["jaccard"]["mean"] == 1

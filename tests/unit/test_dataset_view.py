@@ -14,7 +14,7 @@ import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
 from whence.app.schema import Habits, PredictionTable, WordsByClass
-from whence.core.errors import BadParameter, BadPicture, EmptyText, NoHead, UnknownMethod
+from whence.core.errors import BadPicture, EmptyText, NoHead, UnknownMethod
 from whence.flow.heads import POSITION_KINDS, compute_special_mass
 from whence.stats.intervals import Interval, bootstrap_columns
 from whence.studies.compare.dataset_view import (
@@ -311,21 +311,9 @@ def test_summarise_heads_works_without_an_output_head_and_repeats_exactly():
     assert found == summarise_heads(base, texts, limit=None)
 
 
-@pytest.mark.parametrize(
-    ("survey", "settings", "error"),
-    [
-        (predict_dataset, {"limit": 0}, BadParameter),
-        (predict_dataset, {"limit": True}, BadParameter),
-        (summarise_words, {"limit": -1}, BadParameter),
-        (summarise_words, {"least": 0}, BadParameter),
-        (summarise_words, {"method": "no_such"}, UnknownMethod),
-    ],
-)
-def test_dataset_views_with_bad_settings_raise_bad_parameter_or_unknown_method(
-    decoy, survey, settings, error
-):
-    with pytest.raises(error):
-        survey(decoy, ["good"], **settings)
+def test_summarise_words_by_an_unknown_method_raises_unknown_method(decoy):
+    with pytest.raises(UnknownMethod):
+        summarise_words(decoy, ["good"], method="no_such")
 
 
 @pytest.mark.parametrize("survey", [predict_dataset, summarise_words])

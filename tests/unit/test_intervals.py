@@ -17,7 +17,7 @@ from whence.stats.intervals import (
     clopper_pearson_interval,
     count_needed_examples,
     percentile,
-    sign_flip,
+    sign_flip_columns,
     smallest_p_value,
 )
 
@@ -159,6 +159,11 @@ def test_percentile_of_nan_or_of_an_empty_null_raises_value_error(value, null):
 
 
 # Paired tests
+
+
+def sign_flip(differences, key, draws=10_000):
+    """Return the p value of a single column."""
+    return sign_flip_columns(np.array(differences, dtype=float)[:, None], key, draws)[0]
 
 
 def test_sign_flip_of_few_differences_equals_counts_by_hand():

@@ -54,11 +54,6 @@ def build_untestable_outcome(trial: Trial, why: str) -> Outcome:
     return Outcome(np.full(rows, np.nan), dict.fromkeys(range(rows), why), ranking=False)
 
 
-def build_ranking_outcome(trial: Trial, values: Numbers, **more: Any) -> Outcome:
-    """Return the outcome of a ranking metric: it has no value for explanations with all scores equal."""
-    return Outcome(values, **more)
-
-
 def build_outcome(
     values: Numbers, why_not: Mapping[int, str], otherwise: str = ALL_EQUAL, **more: Any
 ) -> Outcome:
@@ -168,7 +163,6 @@ __all__ = [
     "Values",
     "build_null_trial",
     "build_outcome",
-    "build_ranking_outcome",
     "build_untestable_outcome",
     "find_ranking_obstacle",
     "metric",

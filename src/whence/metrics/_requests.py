@@ -6,12 +6,13 @@ runs many of them in lock step, so that requests about all inputs of a batch are
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import isgenerator
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whence.core.errors import WhenceError
 from whence.core.types import PassCount, Target, Task
@@ -67,7 +68,7 @@ Change = Noise | Randomised | Dropout | Padded | Beside | OtherClass
 class RepeatedExplanations:
     """Explanations repeated under a change. A row is NaN exactly where `why_not` has a reason."""
 
-    scores: np.ndarray[Any, np.dtype[np.float64]]  # (explanations, tokens)
+    scores: NDArray[np.float64]  # (explanations, tokens)
     predicted: int  # the label that the model now predicts
     why_not: Mapping[int, str]
 
@@ -78,90 +79,56 @@ class ExplanationRepeater(Protocol):
     @property
     def stages(self) -> tuple[str, ...]:
         """The stages whose weights can be replaced, from the output to the input."""
-        ...
 
     @property
     def passes(self) -> PassCount:
         """The passes that were run so far."""
-        ...
 
     def __call__(self, change: Change, rows: Sequence[int] | None = None) -> RepeatedExplanations:
         """Return all explanations, or those in `rows`, under `change`. The same change is made only once."""
-        ...
 
     def make(self, changes: Sequence[Change], rows: Sequence[int] | None = None) -> None:
         """Make the repeats under several changes, which is faster than one at a time."""
-        return
 
 
 ROUNDINGS = 64  # units in the last place by which outputs of a deep model may be off
 
-Numbers = np.ndarray[Any, np.dtype[np.float64]]
-Counts = Sequence[int] | np.ndarray[Any, np.dtype[np.int64]]
-
-
+Numbers = NDArray[np.float64]
 T = TypeVar("T")
 # A metric at work, or another step on a trial: it yields a request, or a list of them, and is sent the answers.
 Steps = Generator[Any, Any, T]
 
 
+@dataclass(eq=False)
 class RemovalPredictions:
     """Predictions for one input with units removed; the model sees every distinct variant once."""
 
-    def __init__(
-        self,
-        ask: ModelQuery,
-        row: int,
-        units: Sequence[tuple[int, ...]],
-        how: Removal,
-        target: Target,
-        whole: Numbers,
-        task: Task,
-    ) -> None:
-        """Store the model query, and the input's row in it; `whole` are its label probabilities as a whole."""
-        self.how = how
-        self.ask = ask
-        self.row = row
-        self._units = units
-        self._target = target
-        self.whole = whole
-        self._task = task
-        self._known: dict[frozenset[int], Numbers] = {frozenset(): whole}
+    ask: ModelQuery
+    row: int  # of the input in the query
+    units: Sequence[tuple[int, ...]]
+    how: Removal
+    target: Target
+    whole: Numbers  # the label probabilities of the whole input
+    task: Task
+    known: dict[frozenset[int], Numbers] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.known = {frozenset(): self.whole}
 
     def shares(self, holes: Sequence[Collection[int]]) -> Numbers:
         """Return the label probabilities with the masked units of each set removed, (holes, labels)."""
         answer_removals([RemovalRequest(self, holes, np.asarray)])
         if not len(holes):
             return self.whole[None][:0]
-        return np.stack([self._known[frozenset(units)] for units in holes])
-
-    def find_unknown(self, holes: Sequence[Collection[int]]) -> list[frozenset[int]]:
-        """Return the distinct sets of masked units that were not predicted yet."""
-        return [units for units in dict.fromkeys(map(frozenset, holes)) if units not in self._known]
-
-    def add(self, units: frozenset[int], shares: Numbers) -> None:
-        """Store the label probabilities without some units."""
-        self._known[units] = shares
-
-    def places(self, hole: Collection[int]) -> list[int]:
-        """Return the token positions of a set of masked units."""
-        return [place for unit in sorted(hole) for place in self._units[unit]]
+        return np.stack([self.known[frozenset(units)] for units in holes])
 
     def probability(self, holes: Sequence[Collection[int]]) -> Numbers:
         """Return the target's probability with each set of units removed, (holes,)."""
         return self.select_target(self.shares(holes))
 
-    def predict_labels(
-        self, holes: Sequence[Collection[int]]
-    ) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Return the predicted label with each set of units removed, (holes,)."""
-        return self.select_label(self.shares(holes))
-
     def with_removal(self, how: Removal) -> "RemovalPredictions":
         """Return predictions for the same input with another way of removal."""
-        return RemovalPredictions(
-            self.ask, self.row, self._units, how, self._target, self.whole, self._task
-        )
+        return replace(self, how=how)
 
     @property
     def base(self) -> float:
@@ -182,29 +149,23 @@ class RemovalPredictions:
 
         def compute_falls(shares: Numbers) -> Numbers:
             # How far the rounding of logits of ordinary size moves a probability: less, the surer the model is.
-            sure = self._task != "regression"
+            sure = self.task != "regression"
             move = self.whole * (1 - self.whole) if sure else np.maximum(np.abs(self.whole), 1.0)
             grain = ROUNDINGS * (self.ask.eps * float(np.abs(move).max()) + np.finfo(float).eps)
             return level_ties(self.base - self.select_target(shares), grain)
 
-        return RemovalRequest(self, [(unit,) for unit in range(len(self._units))], compute_falls)
-
-    @property
-    def contrast(self) -> bool:
-        """Whether the explained number is a difference of two labels, not a probability."""
-        return self._target.against is not None
+        return RemovalRequest(self, [(unit,) for unit in range(len(self.units))], compute_falls)
 
     def select_target(self, shares: Numbers) -> Numbers:
         """Select the target's probability, or contrast, from label probabilities, (variants,)."""
-        value: Numbers = shares[:, self._target.index]
-        other = self._target.against
+        value: Numbers = shares[:, self.target.index]
+        other = self.target.against
         return value if other is None else value - shares[:, other.index]
 
-    def select_label(self, shares: Numbers) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def select_label(self, shares: Numbers) -> NDArray[np.int64]:
         """Select the likeliest label, (variants,); the rest of all outputs is no label."""
-        best: np.ndarray[Any, np.dtype[np.int64]] = (
-            shares[:, :-1] if self.ask.rest else shares
-        ).argmax(1)
+        labels = shares[:, :-1] if self.ask.rest else shares
+        best: NDArray[np.int64] = labels.argmax(1)
         return best
 
 
@@ -241,17 +202,20 @@ def answer_removals(requests: Iterable[RemovalRequest]) -> None:
     for request in requests:
         removed = request.removed
         group = groups.setdefault((id(removed.ask), removed.how), {})
-        group.update(
-            {(id(removed), units): removed for units in removed.find_unknown(request.masked)}
-        )
+        for units in map(frozenset, request.masked):
+            if units not in removed.known:
+                group[id(removed), units] = removed
     for (_, how), group in groups.items():
         if not group:
             continue
-        variants = [(removed.row, removed.places(units)) for (_, units), removed in group.items()]
+        variants = [
+            (removed.row, [place for unit in sorted(units) for place in removed.units[unit]])
+            for (_, units), removed in group.items()
+        ]
         ask = next(iter(group.values())).ask
         shares = ask.compute_probabilities_without(variants, how).double().cpu().numpy()
         for ((_, units), removed), row in zip(group.items(), shares, strict=True):
-            removed.add(units, row)
+            removed.known[units] = row
 
 
 def run_together(steps: Iterable[Any]) -> list[Any]:

@@ -1,18 +1,10 @@
-"""Shared parts of metrics: removal steps, pixel maps, checks for masks and rationales, areas.
+"""Shared parts of metrics: steps of removal, pixel maps, checks for masks and rationales, areas."""
 
-The 'attcat' counting follows the code of Qiang et al. 2022: shares of all tokens, special ones included,
-inputs of fewer than 10 tokens skipped.
-"""
-
-from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
-from itertools import pairwise
+from decimal import Decimal
 from math import ceil
-from typing import Any, Literal
 
 import numpy as np
 
-from whence.core.errors import BadParameter
 from whence.metrics._requests import Numbers
 from whence.metrics._trial import Trial
 from whence.render.colour import compute_heatmap
@@ -58,44 +50,6 @@ def compute_pixel_maps(trial: Trial) -> Numbers:
     )
 
 
-Counting = Literal["units", "attcat"]
-ATTCAT_STEPS = 9
-_ATTCAT_MIN_TOKENS = 10  # tokens; the authors' code skips shorter inputs
-
-
-@dataclass(frozen=True)
-class StepSchedule:
-    """The number of highest units removed at each step, for each explanation; 0 at the first step."""
-
-    gone: np.ndarray[Any, np.dtype[np.int64]]  # (explanations, steps)
-    at: Numbers  # the shares
-
-
-def build_step_schedule(trial: Trial, steps: int, counting: Counting) -> StepSchedule | str:
-    """Return the removal steps, or the reason why there are none.
-
-    "units" counts removable units, in even steps to the last. "attcat" follows the authors' code: it
-    counts shares of all tokens, special ones too, and then removes that number of non-special tokens, or all; and
-    it never reaches the last place of the ranking of all tokens, so that the one there stays unless it is special.
-    """
-    units, rows = len(trial.units), len(trial.names)
-    if counting == "units":
-        gone = np.array([0, *build_even_counts(units, steps)])
-        return StepSchedule(np.tile(gone, (rows, 1)), gone / units)
-    inside = {place for unit in trial.units for place in unit}
-    others = [place for place in range(len(trial.item)) if place not in inside]
-    places = units + len(others)
-    if places < _ATTCAT_MIN_TOKENS:
-        return (
-            f"The input has {places} tokens with special ones; the authors of AttCAT skip inputs of fewer than "
-            f"{_ATTCAT_MIN_TOKENS}."
-        )
-    counts = np.unique(np.round(np.linspace(0, 1, steps + 1) * places).astype(np.int64))
-    lowest_other = trial.scores[:, others].min(1, initial=np.inf)
-    last_stays = trial.values.min(1) < lowest_other
-    return StepSchedule(np.minimum(counts, units - last_stays[:, None]), counts / places)
-
-
 def find_rationale_obstacle(trial: Trial) -> str | None:
     """Return the reason why no explanation can be compared with a rationale; None if one can."""
     if trial.item.picture is not None:
@@ -107,35 +61,6 @@ def find_rationale_obstacle(trial: Trial) -> str | None:
     if all(trial.marked):
         return "The human rationale marks all of this input: nothing could be wrong."
     return None
-
-
-def select_highest_units(trial: Trial, top: float | None) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return a mask of the units that each explanation ranks highest, (explanations, units).
-
-    They are a share of `top` of all units, rounded up and at least one, or as many as people marked.
-    """
-    units = len(trial.units)
-    count = (
-        sum(trial.marked or ()) if top is None else max(1, count_units(Decimal(str(top)), units))
-    )
-    highest = np.zeros((len(trial.names), units), dtype=bool)
-    np.put_along_axis(highest, trial.orders[:, :count], True, axis=1)
-    return highest
-
-
-def parse_shares(owner: str, bins: str) -> list[Decimal]:
-    """Parse the shares in a metric's `bins`, as exact decimals."""
-    try:
-        shares = [Decimal(part.strip()) for part in bins.split(",")]
-        fits = all(0 <= share <= 1 for share in shares)
-    except InvalidOperation:  # not a number, or the Decimal "NaN", which has no order
-        fits = False
-    if not fits or any(late <= early for early, late in pairwise(shares)):
-        raise BadParameter(
-            f"The 'bins' parameter of {owner} must be rising shares from 0 to 1, like '0.01,0.05,0.1,0.2,0.5'. "
-            f"Got {bins!r}."
-        )
-    return shares
 
 
 def count_units(share: Decimal, units: int) -> int:

@@ -8,13 +8,13 @@ from math import factorial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from whence.core.seed import build_generator
 from whence.core.types import PassCount, Task
 from whence.data.tokens import EncodedInput
 from whence.metrics._requests import (
     Change,
-    Counts,
     ExplanationRepeater,
     Numbers,
     Randomised,
@@ -22,9 +22,7 @@ from whence.metrics._requests import (
     RemovalRequest,
     RepeatedExplanations,
     RepeatRequest,
-    Steps,
 )
-from whence.stats.rank import spearman
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +40,10 @@ class Trial:
     again: ExplanationRepeater
     marked: tuple[bool, ...] | None = None  # by unit: whether a person called it evidence
     # Pixel labels of a picture: 1 on the outlined object, 0 on the background, -1 where unlabelled.
-    mask: np.ndarray[Any, np.dtype[np.int8]] | None = None
+    mask: NDArray[np.int8] | None = None
     truth: int | None = None  # the label that people gave the input
     # By explanation, if it is of a picture: a score for each pixel, from methods that give one.
-    fine: tuple[np.ndarray[Any, Any] | None, ...] = ()
+    fine: tuple[NDArray[Any] | None, ...] = ()
     seed: int = 0
     slope: float = 1.0  # sizes of d explained / d logits, added up: 1 for a logit, 2 for a contrast
     results: tuple[Any, ...] = ()  # of the steps that the trial was made for, in their order
@@ -67,7 +65,7 @@ class Trial:
         """Request the predicted label with each set of units removed, (holes,)."""
         return RemovalRequest(self.removed, holes, self.removed.select_label)
 
-    def without_highest(self, counts: Counts) -> RemovalRequest:
+    def without_highest(self, counts: ArrayLike) -> RemovalRequest:
         """Request the target's probability with the highest units removed, (explanations, counts).
 
         `counts` are the same for all explanations, or a row for each; they are cut to the number of removable units.
@@ -75,16 +73,13 @@ class Trial:
         """
         return self._without_first(self.orders, counts)
 
-    def without_lowest(self, counts: Counts) -> RemovalRequest:
+    def without_lowest(self, counts: ArrayLike) -> RemovalRequest:
         """Request the target's probability with the lowest units removed, (explanations, counts)."""
         return self._without_first(self.orders[:, ::-1], counts)
 
-    def _without_first(
-        self, orders: np.ndarray[Any, np.dtype[np.int64]], counts: Counts
-    ) -> RemovalRequest:
-        gone = np.broadcast_to(
-            np.minimum(counts, self.removable), (len(orders), np.shape(counts)[-1])
-        )
+    def _without_first(self, orders: NDArray[np.int64], counts: ArrayLike) -> RemovalRequest:
+        shape = (len(orders), np.shape(counts)[-1])
+        gone = np.broadcast_to(np.minimum(counts, self.removable), shape)
         ranks = np.flatnonzero(~self.flat)
         masked = [
             order[:count]
@@ -93,10 +88,8 @@ class Trial:
         ]
 
         def place(shares: Numbers) -> Numbers:
-            probabilities = np.full(gone.shape, np.nan)
-            probabilities[ranks] = self.removed.select_target(shares).reshape(
-                len(ranks), gone.shape[1]
-            )
+            probabilities = np.full(shape, np.nan)
+            probabilities[ranks] = self.removed.select_target(shares).reshape(len(ranks), shape[1])
             return probabilities
 
         return RemovalRequest(self.removed, masked, place)
@@ -131,7 +124,7 @@ class Trial:
         return range(self.seed * count, (self.seed + 1) * count)
 
     @cached_property
-    def orders(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def orders(self) -> NDArray[np.int64]:
         """The units of each explanation from the highest score down, (explanations, units).
 
         Equal scores say nothing about their order, so it is drawn, the same for every explanation: the order of
@@ -141,9 +134,9 @@ class Trial:
         return drawn[np.argsort(-self.values[:, drawn], axis=1, kind="stable")]
 
     @cached_property
-    def flat(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def flat(self) -> NDArray[np.bool_]:
         """Whether an explanation gives all units the same score, so that there is nothing to rank."""
-        same: np.ndarray[Any, np.dtype[np.bool_]] = (self.values == self.values[:, :1]).all(1)
+        same: NDArray[np.bool_] = (self.values == self.values[:, :1]).all(1)
         return same
 
     def select_rows(self, rows: Sequence[int]) -> "Trial":
@@ -178,11 +171,7 @@ class Trial:
         """Return a trial of one explanation with its scores shuffled, `times` times."""
         draw = build_generator("shuffles", self.seed, self.item.key)
         dealt = np.array([draw.permutation(self.values[row]) for _ in range(times)])
-        return replace(
-            self._with_values(dealt, "shuffled"),
-            signed=(self.signed[row],) * times,
-            again=_RandomRepeater(dealt, self, row),
-        )
+        return self._with_values(dealt, "shuffled", signed=self.signed[row], row=row)
 
     def spread(self, values: Numbers) -> Numbers:
         """Return scores that add up to the values of the units, (explanations, tokens).
@@ -193,15 +182,17 @@ class Trial:
         scores[:, [places[0] for places in self.units]] = values
         return scores
 
-    def _with_values(self, values: Numbers, name: str) -> "Trial":
+    def _with_values(
+        self, values: Numbers, name: str, *, signed: bool = True, row: int | None = None
+    ) -> "Trial":
         return replace(
             self,
             names=(name,) * len(values),
             scores=self.spread(values),
-            signed=(True,) * len(values),
+            signed=(signed,) * len(values),
             axioms=({},) * len(values),
             fine=(),
-            again=_RandomRepeater(values, self),
+            again=_RandomRepeater(values, self, row),
         )
 
 
@@ -241,7 +232,7 @@ class _SubsetRepeater(_DerivedRepeater):
 class _RandomRepeater(_DerivedRepeater):
     """Repeater for random explanations: the scores are shuffled once more."""
 
-    def __init__(self, values: Numbers, trial: Trial, row: int | None = None) -> None:
+    def __init__(self, values: Numbers, trial: Trial, row: int | None) -> None:
         super().__init__(trial.again)
         self._values = values
         self._row = row  # the explanation whose scores are shuffled; None for random rankings
@@ -254,49 +245,14 @@ class _RandomRepeater(_DerivedRepeater):
         scores = self._trial.spread(draw.permuted(self._values, axis=1))
         if self._row is None or self._trial.flat[self._row]:
             return RepeatedExplanations(
-                scores, int(self._trial.removed.predict_labels([()])[0]), {}
+                scores, int(self._trial.labels_without([()]).answer()[0]), {}
             )
         # Where the explanation has no repeat, or the prediction changed, the null has none either.
         repeat = self._origin(change, [self._row])
+        why_not = {}
         if why := repeat.why_not.get(self._row):
-            scores = np.full_like(scores, np.nan)
-            return RepeatedExplanations(
-                scores, repeat.predicted, dict.fromkeys(range(len(scores)), why)
-            )
-        return RepeatedExplanations(scores, repeat.predicted, {})
-
-
-_FLAT_REPEAT = (
-    "Made anew, it gives the same score to all tokens: there is no ranking to compare with."
-)
-
-
-def correlate_repeats(
-    trial: Trial, changes: Sequence[Change], *, sizes: bool = False
-) -> Steps[tuple[Numbers, dict[int, str]]]:
-    """Return Spearman's correlation of each explanation with its repeat under each change, and reasons.
-
-    The correlations are (changes, explanations). With `sizes`, signs do not count. An explanation with all scores
-    equal is not repeated: it has NaN, and no reason here. Otherwise the reason is that of the first change.
-    """
-    own = np.abs(trial.values) if sizes else trial.values
-    rows = np.flatnonzero((own != own[:, :1]).any(1)).tolist()
-    correlations, why_not = np.empty((len(changes), len(own))), dict[int, str]()
-    for rho, repeat in zip(correlations, (yield trial.repeats(changes, rows)), strict=True):
-        other = trial.by_unit(repeat.scores)
-        rho[:] = spearman(own, np.abs(other) if sizes else other)
-        for row in rows:
-            if np.isnan(rho[row]):
-                why_not.setdefault(row, repeat.why_not.get(row, _FLAT_REPEAT))
-    return correlations, why_not
-
-
-def compute_promised_total(trial: Trial, row: int, residual: float) -> float:
-    """Return the total that all scores should add up to; 0 if it is within float32 rounding."""
-    scores = trial.scores[row]
-    total = float(scores.sum()) - residual
-    # Sums in float32 are good to about 1e-7 of the summed sizes; a total below 1e-6 of them counts as 0.
-    return total if abs(total) > 1e-6 * float(np.abs(scores).sum()) else 0.0
+            scores, why_not = np.full_like(scores, np.nan), dict.fromkeys(range(len(scores)), why)
+        return RepeatedExplanations(scores, repeat.predicted, why_not)
 
 
 # A step on a trial, such as a metric on it and on random explanations: a function, or a generator of requests.

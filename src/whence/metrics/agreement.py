@@ -13,19 +13,21 @@ from whence.stats.intervals import mean_of_known
 
 _NO_OTHER = "It is the only explanation: there is none to agree with."
 _NONE_RANKS = "No other explanation ranks the tokens: there is none to agree with."
-_COST = "no forwards"
+_FACTS = {
+    "kind": "agreement",
+    "direction": "higher",
+    "null": "rankings",
+    "cost": "no forwards",
+}
 _MISLEADS = "agreement is not truth: methods that err alike agree, and those that answer different questions need not"
 
 
 @metric(
     "tau_b",
-    kind="agreement",
-    direction="higher",
     range=(-1, 1),
-    null="rankings",
     cite="Kendall 1945, doi:10.1093/biomet/33.3.239; between explanations as in Neely et al. 2021, arXiv:2105.03287",
+    **_FACTS,
     formula="mean over the other explanations t of τ_b(s, t)",
-    cost=_COST,
     misleads_when=f"{_MISLEADS}; most pairs are of tokens that hardly matter, and all pairs count the same",
 )
 def tau_b(trial: Trial) -> Values:
@@ -35,13 +37,10 @@ def tau_b(trial: Trial) -> Values:
 
 @metric(
     "top_k_overlap",
-    kind="agreement",
-    direction="higher",
     range=(0, 1),
-    null="rankings",
     cite="Krishna et al. 2022, arXiv:2202.01602 (feature agreement)",
+    **_FACTS,
     formula="mean over the other explanations t of |top k of s ∩ top k of t| / k",
-    cost=_COST,
     misleads_when=f"{_MISLEADS}; in a short text the top tokens overlap by chance, by k / n on average",
 )
 def top_k_overlap(trial: Trial, *, k: Annotated[int, Range(min=1)] = 5) -> Values:
@@ -54,13 +53,10 @@ def top_k_overlap(trial: Trial, *, k: Annotated[int, Range(min=1)] = 5) -> Value
 
 @metric(
     "pearson",
-    kind="agreement",
-    direction="higher",
     range=(-1, 1),
-    null="rankings",
     cite="Pearson 1895, doi:10.1098/rspl.1895.0041",
+    **_FACTS,
     formula="mean over the other explanations t of cov(s, t) / (σ_s σ_t)",
-    cost=_COST,
     misleads_when=f"{_MISLEADS}; one token with a very high score decides alone",
 )
 def pearson(trial: Trial) -> Values:
@@ -70,13 +66,10 @@ def pearson(trial: Trial) -> Values:
 
 @metric(
     "spearman",
-    kind="agreement",
-    direction="higher",
     range=(-1, 1),
-    null="rankings",
     cite="Spearman 1904, doi:10.2307/1412159; between explanations as in Krishna et al. 2022, arXiv:2202.01602",
+    **_FACTS,
     formula="mean over the other explanations t of ρ(s, t), the correlation of the ranks",
-    cost=_COST,
     misleads_when=f"{_MISLEADS}; the order of tokens that hardly matter counts as much as that of the others",
 )
 def spearman(trial: Trial) -> Values:

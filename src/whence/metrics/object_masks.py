@@ -1,18 +1,36 @@
-"""Accuracy, average precision and mean IoU of an image's map against the mask of the object on it.
+"""Accuracy, average precision, mean IoU and pointing game: an image's map against the mask of the object on it.
 
 Accuracy and IoU cut the map at its mean, and pool pixels over a data set.
 """
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import numpy as np
 
+from whence.core.params import Range
 from whence.metrics import Outcome, Trial, Values, metric
 from whence.metrics._requests import Numbers
 from whence.metrics._steps import compute_pixel_maps, find_mask_obstacle
-from whence.stats.segmentation import count_overlap, mean_iou, two_sided_precision
+from whence.stats.segmentation import (
+    compute_pointing_hits,
+    count_overlap,
+    mean_iou,
+    two_sided_precision,
+)
 
-_CITE = "Chefer, Gur & Wolf 2021, arXiv:2012.09838, with the masks of Guillaumin et al. 2014"
+_FACTS = {
+    "kind": "plausibility",
+    "direction": "higher",
+    "range": (0, 1),
+    "null": "rankings",
+    "takes": "picture",
+    "cost": "no forward",
+}
+_SEGMENTATION = {
+    "group": "segmentation",
+    "cite": "Chefer, Gur & Wolf 2021, arXiv:2012.09838, with the masks of Guillaumin et al. 2014",
+}
 _SIDES = ("ground", "object")
 
 
@@ -23,16 +41,10 @@ def _pool_accuracy(parts: Mapping[str, Numbers]) -> float:
 
 @metric(
     "segmentation_accuracy",
-    kind="plausibility",
-    direction="higher",
-    range=(0, 1),
-    null="rankings",
-    takes="picture",
-    group="segmentation",
     aggregate=_pool_accuracy,
-    cite=_CITE,
+    **_FACTS,
+    **_SEGMENTATION,
     formula="Σ pixels on the right side / Σ pixels with a side; a pixel is object if its map > the map's mean",
-    cost="no forward",
     misleads_when="objects are small or fill the picture: calling all of it ground, or object, is then mostly right; "
     "or the model decides by something else than the whole object",
 )
@@ -49,16 +61,10 @@ def segmentation_accuracy(trial: Trial) -> Values:
 
 @metric(
     "segmentation_ap",
-    kind="plausibility",
-    direction="higher",
-    range=(0, 1),
-    null="rankings",
-    takes="picture",
-    group="segmentation",
-    cite=_CITE,
+    **_FACTS,
+    **_SEGMENTATION,
     formula="AP of (1 - m, m) for (ground, object), m the map from 0 to 1, both channels thrown together; over a "
     "data set the mean, mAP",
-    cost="no forward",
     misleads_when="the map's sizes matter, not its order alone: a map that is near 0 but for one peak is sure of the "
     "ground everywhere, and gets much where the ground is large",
 )
@@ -81,17 +87,11 @@ def _pool_iou(parts: Mapping[str, Numbers]) -> float:
 
 @metric(
     "segmentation_iou",
-    kind="plausibility",
-    direction="higher",
-    range=(0, 1),
-    null="rankings",
-    takes="picture",
-    group="segmentation",
     aggregate=_pool_iou,
-    cite=_CITE,
+    **_FACTS,
+    **_SEGMENTATION,
     formula="mean over object and ground of Σ |map ∩ mask| / Σ |map ∪ mask|; a pixel is object if its map > the "
     "map's mean",
-    cost="no forward",
     misleads_when="the model decides by a part of the object, a face: a true map then covers little of the outline",
 )
 def segmentation_iou(trial: Trial) -> Values:
@@ -106,3 +106,23 @@ def segmentation_iou(trial: Trial) -> Values:
         for what, counts in (("shared", overlap.shared), ("joined", overlap.joined))
     }
     return Outcome(overlap.iou, parts=parts)
+
+
+@metric(
+    "pointing_game",
+    presets={"zhang": {"tolerance": 15.0}},
+    cite="Zhang et al. 2016, Top-down Neural Attention by Excitation Backprop, arXiv:1608.00507",
+    **_FACTS,
+    formula="[argmax map ∈ mask]; over a data set the share of hits",
+    misleads_when="the object fills the picture or its middle, where any pointing hits; one pixel says nothing of "
+    "the rest of the map",
+)
+def pointing_game(trial: Trial, *, tolerance: Annotated[float, Range(0, 100)] = 0.0) -> Values:
+    """See whether the highest pixel of the map lies on what people outlined, or so many pixels off it at most.
+
+    Where several are highest, it is the share of them that do.
+    """
+    if why := find_mask_obstacle(trial):
+        return why
+    assert trial.mask is not None
+    return compute_pointing_hits(compute_pixel_maps(trial), trial.mask, tolerance)

@@ -5,9 +5,10 @@ As in the code of Chefer, Gur & Wolf 2021, in tenths of the picture.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whence.core.seed import build_generator
 from whence.data.images import ImageFill
@@ -19,25 +20,24 @@ PerturbationMeasure = Literal["accuracy", "probability"]
 
 _TENTHS = range(1, 10)  # tenths of the picture that are removed
 _SHARES = np.array([0, *_TENTHS]) / 10
-_CITE = "Chefer, Gur & Wolf 2021, Transformer Interpretability Beyond Attention Visualization, arXiv:2012.09838"
-_MISLEADS = (
-    "a picture with black holes is like none that the model was trained on: it may fail for the holes, whatever was "
-    "under them; or it gives the label to a black picture as well"
-)
+_FACTS = {
+    "kind": "faithfulness",
+    "range": (-0.9, 0.9),
+    "takes": "picture",
+    "group": "perturbation",
+    "cite": "Chefer, Gur & Wolf 2021, Transformer Interpretability Beyond Attention Visualization, arXiv:2012.09838",
+    "cost": "9 forwards",
+    "misleads_when": "a picture with black holes is like none that the model was trained on: it may fail for the holes, whatever was "
+    "under them; or it gives the label to a black picture as well",
+}
 
 
 @metric(
     "positive_perturbation",
-    kind="faithfulness",
     direction="lower",
-    range=(-0.9, 0.9),
     null="rankings",
-    takes="picture",
-    group="perturbation",
-    cite=_CITE,
+    **_FACTS,
     formula="area under [argmax p(. | x without the top share s of its pixels) = label], s = 0, 0.1 … 0.9",
-    cost="9 forwards",
-    misleads_when=_MISLEADS,
 )
 def positive_perturbation(
     trial: Trial, *, of: PerturbationMeasure = "accuracy", fill: ImageFill = "black"
@@ -53,16 +53,10 @@ def positive_perturbation(
 
 @metric(
     "negative_perturbation",
-    kind="faithfulness",
     direction="higher",
-    range=(-0.9, 0.9),
     null="reversed",
-    takes="picture",
-    group="perturbation",
-    cite=_CITE,
+    **_FACTS,
     formula="area under [argmax p(. | x without the bottom share s of its pixels) = label], s = 0, 0.1 … 0.9",
-    cost="9 forwards",
-    misleads_when=_MISLEADS,
 )
 def negative_perturbation(
     trial: Trial, *, of: PerturbationMeasure = "accuracy", fill: ImageFill = "black"
@@ -95,32 +89,27 @@ def _compute_outcome(
         shares[ranks, 0] = whole
         shares[ranks, 1:] = predictions.reshape(len(ranks), len(_TENTHS), -1)
     if of == "probability":
-        curves = trial.removed.select_target(shares.reshape(-1, len(whole))).reshape(
-            -1, len(_SHARES)
-        )
+        target = trial.removed.select_target(shares.reshape(-1, len(whole)))
+        curves = target.reshape(-1, len(_SHARES))
     else:
         right = (shares.argmax(2) == trial.truth).astype(np.float64)
         curves = np.asarray(np.where(trial.flat[:, None], np.nan, right))
     return Outcome(compute_area(curves, _SHARES), at=_SHARES, curves=curves)
 
 
-def _predict_covered(
-    trial: Trial, masks: Iterable[np.ndarray[Any, np.dtype[np.bool_]]], fill: ImageFill
-) -> Numbers:
+def _predict_covered(trial: Trial, masks: Iterable[NDArray[np.bool_]], fill: ImageFill) -> Numbers:
     """Return the label probabilities with masked pixels covered, (masks, labels)."""
     picture, removed = trial.item.picture, trial.removed
     assert picture is not None, "asked about before"
     bare = replace(trial.item, tokens=(), words=())
     covered = (replace(bare, picture=picture.without_pixels(mask, fill)) for mask in masks)
-    shares: Numbers = (
-        removed.ask.shares((removed.row, one) for one in covered).double().cpu().numpy()
-    )
-    return shares
+    shares = removed.ask.shares((removed.row, one) for one in covered)
+    return np.asarray(shares.double().cpu().numpy())
 
 
 def _build_pixel_masks(
     trial: Trial, rows: Sequence[int], lowest: bool
-) -> Iterator[np.ndarray[Any, np.dtype[np.bool_]]]:
+) -> Iterator[NDArray[np.bool_]]:
     """Yield, for each explanation and each tenth, the mask of removed pixels, (height, width).
 
     Equal pixels go in an order that is drawn, the same for every explanation.

@@ -7,9 +7,7 @@ and twenty methods. Draws come from a key (`core.seed`): the tile size is part o
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from math import ceil, erfc, factorial, floor, sqrt
-from typing import Any
+from math import ceil, floor
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -78,9 +76,8 @@ def bootstrap(
         return Interval(estimate, estimate, estimate, n)
     draw = build_generator("bootstrap", *key)
     stats: list[Array] = []
-    per_tile = max(1, _TILE // n)
-    for start in range(0, draws, per_tile):
-        drawn = rows[draw.integers(n, size=(min(per_tile, draws - start), n))]
+    for times in _split_draws(draws, n):
+        drawn = rows[draw.integers(n, size=(times, n))]
         stats.append(drawn.mean(1) if statistic is None else np.array([*map(statistic, drawn)]))
     tail = (1 - level) / 2
     low, high = np.quantile(np.concatenate(stats), [tail, 1 - tail])
@@ -123,46 +120,17 @@ def percentile(value: float, null: ArrayLike, higher_is_better: bool) -> Percent
     return Percentile(100 * count / len(others), 100 * low, 100 * high, beaten, tied, len(others))
 
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
-
-
-def mean_of_known(values: FloatArray, axis: int = 0) -> FloatArray:
+def mean_of_known(values: Array, axis: int = 0) -> Array:
     """Return the means along an axis, ignoring NaN; NaN where all entries are NaN."""
     known = ~np.isnan(values)
     count = known.sum(axis)
     total = np.where(known, values, 0.0).sum(axis)
-    mean: FloatArray = np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
+    mean: Array = np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
     return mean
 
 
-def sign_flip(differences: ArrayLike, key: SeedKey, draws: int = 10_000) -> float:
-    """Return the two-sided p value of the paired permutation test: are the differences centred on 0?
-
-    If they are, each could as well have had the other sign. p is the share of sign assignments whose
-    sum is at least as far from zero as the observed one. All assignments are tried if there are at
-    most `draws`; else `draws` of them are drawn with the key's own generator, and the observed one
-    counts as one more, which keeps p from being too small. Differences of zero have no sign and
-    change nothing; without any others p is 1.
-    """
-    values = np.asarray(differences, dtype=np.float64)
-    values = values[values != 0]
-    n = len(values)
-    # Sums of the same terms in another order count as equal.
-    observed = abs(float(values.sum())) - TIE_TOLERANCE * float(np.abs(values).sum())
-    if 2**n <= draws:
-        ways = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
-        return float((np.abs((1 - 2 * ways) @ values) >= observed).mean())
-    draw = build_generator("sign_flip", *key)
-    per_tile = max(1, _TILE // n)
-    as_far = 0
-    for start in range(0, draws, per_tile):
-        ways = draw.integers(2, size=(min(per_tile, draws - start), n), dtype=np.int8)
-        as_far += int((np.abs((1.0 - 2.0 * ways) @ values) >= observed).sum())
-    return (1 + as_far) / (1 + draws)
-
-
 def smallest_p_value(n: int) -> float:
-    """Return the smallest p value that `sign_flip` can give for n differences."""
+    """Return the smallest p value that `sign_flip_columns` can give for n differences."""
     return min(1.0, 2.0 ** (1 - n))
 
 
@@ -193,66 +161,17 @@ def adjust_holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-# Up to this many entries without ties the p value is exact; above, the normal approximation is good.
-_MAX_EXACT_ENTRIES = 33
-
-
 def kendall_p_value(a: ArrayLike, b: ArrayLike) -> Array:
-    """Return the two-sided p value of Kendall's tau-b, by the rules of scipy.stats.kendalltau: (rows,).
+    """Return the two-sided p value of Kendall's tau-b, as scipy.stats.kendalltau has it: (rows,).
 
-    Takes the arguments of `kendall`. Without ties it is exact for up to 33 entries, and for any number
-    of them if at most one pair is in the rarer order; else it comes from the normal distribution,
-    corrected for ties. NaN where tau is NaN.
+    Takes the arguments of `kendall`; NaN where tau is NaN.
     """
+    from scipy.stats import kendalltau  # takes 0.3 s to import
+
     rows_a = np.atleast_2d(np.asarray(a, dtype=np.float64))
     rows_b = np.broadcast_to(np.atleast_2d(np.asarray(b, dtype=np.float64)), rows_a.shape)
     rows = zip(kendall(rows_a, rows_b), rows_a, rows_b, strict=True)
-    return np.array(
-        [np.nan if np.isnan(tau) else _compute_p_value(tau, x, y) for tau, x, y in rows]
-    )
-
-
-def _compute_p_value(tau: float, a: Array, b: Array) -> float:
-    n = len(a)
-    pairs = n * (n - 1) / 2
-    ties = _count_ties(a), _count_ties(b)
-    apart = [pairs - float((sizes * (sizes - 1)).sum()) / 2 for sizes in ties]
-    # |concordant pairs minus discordant pairs|
-    score = round(abs(tau) * sqrt(apart[0] * apart[1]))
-    rarer = round((pairs - score) / 2)  # pairs in the rarer order, if there are no ties
-    if apart == [pairs, pairs] and (n <= _MAX_EXACT_ENTRIES or rarer <= 1):
-        return _compute_exact_p_value(n, rarer)
-    return erfc(score / sqrt(2 * _compute_variance(n, *ties)))
-
-
-def _count_ties(row: Array) -> Array:
-    """Return the number of entries of each distinct value."""
-    return np.unique(row, return_counts=True)[1].astype(np.float64)
-
-
-def _compute_variance(n: int, a: Array, b: Array) -> float:
-    """Return the variance of concordant minus discordant pairs under chance (Kendall 1970)."""
-    pairs = n * (n - 1.0)
-    variance = pairs * (2 * n + 5)
-    variance -= sum(float((sizes * (sizes - 1) * (2 * sizes + 5)).sum()) for sizes in (a, b))
-    variance /= 18
-    twos = [float((sizes * (sizes - 1)).sum()) for sizes in (a, b)]
-    variance += twos[0] * twos[1] / (2 * pairs)
-    threes = [float((sizes * (sizes - 1) * (sizes - 2)).sum()) for sizes in (a, b)]
-    return variance + (threes[0] * threes[1] / (9 * pairs * (n - 2)) if n > 2 else 0.0)
-
-
-@cache
-def _compute_exact_p_value(n: int, rarer: int) -> float:
-    """Return twice the share of permutations of n entries with at most `rarer` inversions, at most 1."""
-    if rarer == 0 or rarer == 1:  # n may be large
-        return min(1.0, 2 / factorial(n - rarer)) if n - rarer < 171 else 0.0
-    # Permutations of j entries by inversions: the j-th entry has j possible positions, which add 0 to
-    # j - 1 inversions.
-    ways = [1] + [0] * rarer
-    for j in range(2, n + 1):
-        ways = [sum(ways[max(0, pairs - j + 1) : pairs + 1]) for pairs in range(rarer + 1)]
-    return min(1.0, 2 * sum(ways) / factorial(n))
+    return np.array([np.nan if np.isnan(tau) else kendalltau(x, y).pvalue for tau, x, y in rows])
 
 
 def bootstrap_columns(
@@ -262,14 +181,12 @@ def bootstrap_columns(
     intervals: list[Interval | None] = [None] * columns.shape[1]
     known = ~np.isnan(columns)
     for pattern in np.unique(known, axis=1).T:
-        same = np.flatnonzero((known == pattern[:, None]).all(0))
         if not pattern.any():
             continue
-        for place, interval in zip(
-            same,
-            _bootstrap_complete_columns(columns[np.ix_(pattern, same)], key, level, draws),
-            strict=True,
-        ):
+        same = np.flatnonzero((known == pattern[:, None]).all(0))
+        complete = columns[np.ix_(pattern, same)]
+        own = _bootstrap_complete_columns(complete, key, level, draws)
+        for place, interval in zip(same, own, strict=True):
             intervals[place] = interval
     return intervals
 
@@ -283,10 +200,8 @@ def _bootstrap_complete_columns(
     if n < MIN_OBSERVATIONS:
         return [Interval(float(mean), None, None, n) for mean in means]
     draw = build_generator("bootstraps", n, *key)
-    per_tile = max(1, _TILE // n)
     replicates = []
-    for start in range(0, draws, per_tile):
-        times = min(per_tile, draws - start)
+    for times in _split_draws(draws, n):
         places = draw.integers(n, size=(times, n)) + n * np.arange(times)[:, None]
         counts = np.bincount(places.ravel(), minlength=times * n).reshape(times, n)
         replicates.append(counts @ columns / n)
@@ -302,30 +217,38 @@ def _bootstrap_complete_columns(
 
 
 def sign_flip_columns(columns: Array, key: SeedKey, draws: int = 10_000) -> list[float | None]:
-    """Return the p value of the sign-flip test (`sign_flip`) of each column; None for one of NaN."""
-    differences = np.where(np.isnan(columns), 0.0, columns)  # a difference of zero changes nothing
+    """Return the two-sided p value of the paired permutation test of each column; None for one of NaN.
+
+    Are the differences centred on 0? If they are, each could as well have had the other sign. p is the share of sign
+    assignments whose sum is at least as far from zero as the observed one. All assignments are tried if there are at
+    most `draws`; else `draws` of them are drawn with the key's own generator, and the observed one counts as one more,
+    which keeps p from being too small. Differences of zero have no sign and change nothing; without any others p is 1.
+    """
+    differences = np.where(np.isnan(columns), 0.0, columns)
+    # Sums of the same terms in another order count as equal.
+    observed = np.abs(differences.sum(0)) - TIE_TOLERANCE * np.abs(differences).sum(0)
     p_values: list[float | None] = [None] * columns.shape[1]
     many = []
-    for place in np.flatnonzero(~np.isnan(columns).all(0)):
-        # With more than 64 differences there are more assignments than draws, and 2^n would be huge.
-        if 2 ** min(64, int(np.count_nonzero(differences[:, place]))) <= draws:
-            p_values[place] = sign_flip(differences[:, place], key, draws)
+    for place in np.flatnonzero(~np.isnan(columns).all(0)).tolist():
+        values = differences[differences[:, place] != 0, place]
+        if 2 ** len(values) <= draws:
+            ways = (np.arange(2 ** len(values))[:, None] >> np.arange(len(values))) & 1
+            as_far = np.abs((1 - 2 * ways) @ values) >= observed[place]
+            p_values[place] = float(as_far.mean())
         else:
             many.append(place)
     if many:
-        for place, p in zip(many, _draw_sign_flips(differences[:, many], key, draws), strict=True):
-            p_values[place] = float(p)
+        draw, n = build_generator("sign_flips", *key), len(columns)
+        reached = np.zeros(len(many))
+        for times in _split_draws(draws, n):
+            ways = draw.integers(2, size=(times, n), dtype=np.int8)
+            reached += (np.abs((1.0 - 2.0 * ways) @ differences[:, many]) >= observed[many]).sum(0)
+        for place, count in zip(many, reached.tolist(), strict=True):
+            p_values[place] = (1 + count) / (1 + draws)
     return p_values
 
 
-def _draw_sign_flips(columns: Array, key: SeedKey, draws: int) -> Array:
-    n = len(columns)
-    observed = np.abs(columns.sum(0)) - TIE_TOLERANCE * np.abs(columns).sum(0)
-    draw = build_generator("sign_flips", *key)
+def _split_draws(draws: int, n: int) -> list[int]:
+    """Return how many draws of n entries are made at once, tile by tile."""
     per_tile = max(1, _TILE // n)
-    as_far = np.zeros(columns.shape[1])
-    for start in range(0, draws, per_tile):
-        ways = draw.integers(2, size=(min(per_tile, draws - start), n), dtype=np.int8)
-        as_far += (np.abs((1.0 - 2.0 * ways) @ columns) >= observed).sum(0)
-    p_values: Array = (1 + as_far) / (1 + draws)
-    return p_values
+    return [min(per_tile, draws - start) for start in range(0, draws, per_tile)]

@@ -58,17 +58,9 @@ def top_k_overlap(a: ArrayLike, b: ArrayLike, k: int) -> Array:
 
 def rank_rows(a: ArrayLike) -> Array:
     """Return the ranks within each row, from 1 for the lowest; ties share their mean rank."""
-    rows = _to_rows(a)
-    order = np.argsort(rows, axis=1)
-    sorted_rows = np.take_along_axis(rows, order, 1)
-    rises = sorted_rows[:, 1:] != sorted_rows[:, :-1]
-    edge = np.ones((len(rows), min(1, rows.shape[1])), dtype=bool)
-    place = np.arange(rows.shape[1])
-    first = np.maximum.accumulate(np.where(np.hstack([edge, rises]), place, 0), axis=1)
-    ends = np.where(np.hstack([rises, edge]), place, len(place))
-    last = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
-    ranks = np.empty(rows.shape)
-    np.put_along_axis(ranks, order, (first + last) / 2 + 1, 1)
+    from scipy.stats import rankdata  # takes 0.3 s to import
+
+    ranks: Array = rankdata(_to_rows(a), axis=1)
     return ranks
 
 

@@ -31,8 +31,9 @@ def mean_over_bins(falls: ArrayLike, averaging: Averaging = "code") -> Array:
 
 def entropy(shares: ArrayLike) -> Array:
     """Return the entropy in nats of each row of shares, after scaling the row to sum 1."""
-    p = _normalise_shares(shares)
-    return np.asarray(-_multiply_log(p, p).sum(-1))
+    from scipy.special import entr
+
+    return np.asarray(entr(_normalise_shares(shares)).sum(-1))
 
 
 def kl_divergence(shares: ArrayLike, reference: ArrayLike) -> Array:
@@ -40,20 +41,14 @@ def kl_divergence(shares: ArrayLike, reference: ArrayLike) -> Array:
 
     It is infinite if an entry has a share and its reference is 0.
     """
-    p, q = _normalise_shares(shares), _normalise_shares(reference)
-    return np.asarray((_multiply_log(p, p) - _multiply_log(p, q)).sum(-1))
+    from scipy.special import rel_entr
+
+    return np.asarray(rel_entr(_normalise_shares(shares), _normalise_shares(reference)).sum(-1))
 
 
 def _normalise_shares(shares: ArrayLike) -> Array:
     shares = np.asarray(shares, dtype=np.float64)
     return np.asarray(shares / shares.sum(-1, keepdims=True))
-
-
-def _multiply_log(p: Array, q: Array) -> Array:
-    """Return p log q, with 0 where p is 0."""
-    with np.errstate(divide="ignore"):
-        logs = np.log(q)
-    return np.asarray(p * np.where(p > 0, logs, 0.0))
 
 
 def auprc(marked: ArrayLike, scores: ArrayLike) -> Array:
@@ -174,15 +169,9 @@ class RationaleCounts:
 
 def find_spans(chosen: Iterable[bool]) -> list[TokenSpan]:
     """Return the maximal runs of chosen neighbours as spans."""
-    spans: list[TokenSpan] = []
-    for place, yes in enumerate(chosen):
-        if not yes:
-            continue
-        if spans and spans[-1][1] == place:
-            spans[-1] = (spans[-1][0], place + 1)
-        else:
-            spans.append((place, place + 1))
-    return spans
+    marks = np.array([False, *chosen, False])
+    edges = np.flatnonzero(marks[1:] != marks[:-1]).tolist()
+    return list(zip(edges[::2], edges[1::2], strict=True))
 
 
 def count_tokens(predicted: Iterable[TokenSpan], gold: Iterable[TokenSpan]) -> RationaleCounts:
@@ -212,9 +201,7 @@ def micro_average(instances: Iterable[RationaleCounts]) -> RationaleRates:
     """Return the rates of the summed counts of all instances."""
     all_counts = list(instances)
     total = RationaleCounts(
-        sum(counts.hits for counts in all_counts),
-        sum(counts.predicted for counts in all_counts),
-        sum(counts.gold for counts in all_counts),
+        *(sum(getattr(one, name) for one in all_counts) for name in ("hits", "predicted", "gold"))
     )
     return RationaleRates(total.precision, total.recall, total.f1)
 

@@ -100,18 +100,12 @@ def compute_pointing_hits(maps: ArrayLike, mask: SegmentationMask, tolerance: fl
 
 def _dilate(inside: NDArray[np.bool_], tolerance: float) -> NDArray[np.bool_]:
     """Return the pixels within `tolerance` of a pixel inside, from centre to centre."""
+    from scipy.ndimage import binary_dilation
+
     reach = int(tolerance)
-    if not reach:
-        return inside
-    height, width = inside.shape
-    wide = np.pad(inside, reach)
-    dilated = np.zeros_like(inside)
-    for down in range(-reach, reach + 1):
-        for across in range(-reach, reach + 1):
-            if down**2 + across**2 <= tolerance**2:
-                top, left = reach + down, reach + across
-                dilated |= wide[top : top + height, left : left + width]
-    return dilated
+    down, across = np.ogrid[-reach : reach + 1, -reach : reach + 1]
+    near: NDArray[np.bool_] = binary_dilation(inside, down**2 + across**2 <= tolerance**2)
+    return near
 
 
 def share_inside(maps: ArrayLike, inside: ArrayLike) -> Array:

@@ -26,7 +26,7 @@ def compare_given_values(values, nulls, name="comprehensiveness"):
     notes = ScoreTables([f"m{i}" for i in range(values.shape[1])], [measure], len(values), 1)
     notes.values[name], notes.nulls[name] = values, nulls
     found = compare_methods(notes, measure, range(len(values)), 0)
-    return found.cells, found.pairs, found.null
+    return found.cells, found.pairs, found.facts["null"]
 
 
 def test_compare_methods_of_eight_examples_equals_hand_computed_cells_and_pairs():
@@ -99,7 +99,7 @@ def test_compare_methods_iou_f1_is_the_f1_of_mean_precision_and_mean_recall():
     found = compare_methods(notes, measure, [0, 1], 0)
     (cell,) = found.cells
     assert cell["mean"] == pytest.approx(2 * 0.75 * 0.5 / 1.25)
-    assert cell["null"]["mean"] == found.null["mean"] == pytest.approx(0.3)
+    assert cell["null"]["mean"] == found.facts["null"]["mean"] == pytest.approx(0.3)
 
 
 def test_evaluate_of_one_example_has_no_interval_and_reports_too_few(explainer):

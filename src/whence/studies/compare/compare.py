@@ -171,10 +171,14 @@ def compare(
             seed=seed,
             advance=tally.add,
         )
-        summary = InputStatistics(measures.order(), seed)
+        order = sorted(range(len(measures.examples)), key=lambda i: repr(measures.examples[i]))
+        summary = InputStatistics(order, seed)
         attribution: JsonDict | None = None
         if method is not None and without is None:
-            method = _resolve_default_method(models[1]) if method == DEFAULT_OF_MODEL else method
+            if method == DEFAULT_OF_MODEL:
+                with warnings.catch_warnings():  # the result names the method
+                    warnings.simplefilter("ignore", FallbackWarning)
+                    method = models[1].default_method()
             agreement, without = compare_explanations(models, measures, method, truncate, tally.add)
             if without is None:
                 figures = {name: summary.mean(values) for name, values in agreement.items()}
@@ -238,13 +242,6 @@ def check_compare_parameters(
     if method is not None and method != DEFAULT_OF_MODEL:
         # Any ids of replacement tokens will do: the model is not loaded yet.
         resolve_methods(method, None, {"mask": 0, "pad": 0, "unk": 0})
-
-
-def _resolve_default_method(explainer: Explainer) -> str:
-    """Return a model's default method, without the fallback warning: the result names the method."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FallbackWarning)
-        return explainer.default_method()
 
 
 def _describe_decision_rows(models: tuple[Explainer, Explainer]) -> str:

@@ -10,6 +10,7 @@ spread attention would give it. Inputs that the model cannot take are counted an
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from numpy.typing import NDArray
 
 from whence.core.errors import (
     BadExamples,
-    BadParameter,
     BadPicture,
     InputError,
     NotFinite,
@@ -32,8 +32,12 @@ from whence.explain.explanation import Explanation
 from whence.explain.inputs import encode_dataset
 from whence.explain.inside import Inside
 from whence.explain.request import resolve_methods
-from whence.flow.heads import POSITION_KINDS, compute_head_entropy, find_open_keys
-from whence.flow.heads import compute_head_habits as sorted_by_kind
+from whence.flow.heads import (
+    POSITION_KINDS,
+    compute_head_entropy,
+    compute_head_habits,
+    find_open_keys,
+)
 from whence.models.model import LoadedModel
 from whence.stats.intervals import (
     MIN_OBSERVATIONS,
@@ -82,16 +86,14 @@ def summarise_heads(
         except (InputError, NotFinite) as error:
             inputs.record_failure(place, None, error)
         inputs.report(place + 1, len(inputs.numbers))
-    omissions = inputs.list_omissions()
-    # The order of the batches must not change the draws of the bootstrap.
-    ordered = [measures[number] for number in sorted(measures)]
     return {
         "kind": "habits",
         "model": explainer.loaded.name,
         "data": inputs.name,
         "used": len(measures),
-        "left_out": omissions,
-        "heads": _build_head_rows(ordered, received),
+        "left_out": inputs.list_omissions(),
+        # The order of the batches must not change the draws of the bootstrap.
+        "heads": _build_head_rows([measures[number] for number in sorted(measures)], received),
         "kinds": dict(POSITION_KINDS),
     }
 
@@ -102,25 +104,18 @@ def _measure_attention(inside: Inside, received: dict[str, Array]) -> tuple[Arra
     The first is (figures, layers, heads). The second is (kinds, layers): layers may differ in what a row can attend to.
     """
     maps = inside.attention()
-    habits = sorted_by_kind(maps, inside.tokens, inside.words)
+    habits = compute_head_habits(maps, inside.tokens, inside.words)
     for token, share in zip(inside.tokens, np.moveaxis(habits.received, -1, 0), strict=True):
         name = token.text if token.special else token.text.lower()
         received[name] = received[name] + share
-    evenly = sorted_by_kind(_spread_evenly(maps), inside.tokens, inside.words).shares
+    # A row of a causal model attends to earlier positions only, which is no preference.
+    open_keys = np.stack([find_open_keys(layer) for layer in maps]).astype(np.float64)
+    flat: Array = (open_keys / np.maximum(open_keys.sum(axis=-1, keepdims=True), 1))[:, None]
+    evenly = compute_head_habits(flat, inside.tokens, inside.words).shares
     return (
         np.stack([*(habits.shares[kind] for kind in POSITION_KINDS), compute_head_entropy(maps)]),
         np.stack([evenly[kind][:, 0] for kind in POSITION_KINDS]),
     )
-
-
-def _spread_evenly(maps: NDArray[np.floating[Any]]) -> Array:
-    """Return attention spread evenly over the positions a row may attend to, (layers, 1, tokens, tokens).
-
-    A row of a causal model attends to earlier positions only, which is no preference.
-    """
-    open_keys = np.stack([find_open_keys(layer) for layer in maps]).astype(np.float64)
-    flat: Array = (open_keys / np.maximum(open_keys.sum(axis=-1, keepdims=True), 1))[:, None]
-    return flat
 
 
 def _build_head_rows(
@@ -131,21 +126,13 @@ def _build_head_rows(
     intervals = np.array(bootstrap_columns(columns.reshape(n, -1), ("habits",)), dtype=object)
     by_head = intervals.reshape(figures, layers, heads)
     evenly = np.mean([even for _, even in measures], axis=0)
-    return [
-        _build_head_row(
-            layer,
-            head,
-            by_head[:, layer, head].tolist(),
-            _select_top_tokens({token: float(t[layer, head]) / n for token, t in received.items()}),
-            dict(zip(POSITION_KINDS, evenly[:, layer].tolist(), strict=True)),
-        )
-        for layer in range(layers)
-        for head in range(heads)
-    ]
-
-
-def _select_top_tokens(means: Mapping[str, float]) -> list[tuple[str, float]]:
-    return sorted(means.items(), key=lambda pair: (-pair[1], pair[0]))[:_TOP_TOKENS]
+    rows = []
+    for layer, head in product(range(layers), range(heads)):
+        means = {token: float(total[layer, head]) / n for token, total in received.items()}
+        top = sorted(means.items(), key=lambda pair: (-pair[1], pair[0]))[:_TOP_TOKENS]
+        even = dict(zip(POSITION_KINDS, evenly[:, layer].tolist(), strict=True))
+        rows.append(_build_head_row(layer, head, by_head[:, layer, head].tolist(), top, even))
+    return rows
 
 
 def _build_head_row(
@@ -193,10 +180,6 @@ class DatasetInputs:
         *,
         drawn: bool,
     ) -> None:
-        if limit is not None and (
-            isinstance(limit, bool) or not isinstance(limit, int) or limit < 1
-        ):
-            raise BadParameter(f"limit must be a whole number, at least 1, or None. Got {limit!r}.")
         dataset = read_dataset(examples)
         self.name, self.examples = dataset.name, dataset.examples
         order = shuffle_indices(self.examples) if drawn else range(len(self.examples))
@@ -283,7 +266,13 @@ def predict_dataset(
     loaded = explainer.loaded
     loaded.check_classifier()
     inputs = DatasetInputs(explainer, examples, limit, progress, drawn=False)
-    truth, without = _resolve_true_labels(inputs.examples, loaded)
+    labels = [example.label for example in inputs.examples if example.label is not None]
+    truth, without = dict[str, int](), list[str]()
+    if labels and loaded.task != "regression":
+        try:
+            truth = find_label_indices(labels, loaded.labels)
+        except BadExamples as error:
+            without.append(f"The labels of the data are not used. {error}")
     encoded = encode_dataset(inputs.texts, loaded, True, inputs.record_failure).by_number()
     rows: dict[int, dict[str, Any]] = {}
     for start in range(0, len(encoded), _GROUP_SIZE):
@@ -298,6 +287,9 @@ def predict_dataset(
         inputs.report(start + len(places), len(encoded))
     row_list = [rows[number] for number in sorted(rows)]
     judged = [row for row in row_list if row["right"] is not None]
+    confusion = np.zeros((len(loaded.labels), len(loaded.labels)), dtype=int)
+    for row in judged:
+        confusion[loaded.labels.index(row["label"]), loaded.labels.index(row["predicted"])] += 1
     return {
         "kind": "predicted",
         "model": loaded.name,
@@ -306,23 +298,10 @@ def predict_dataset(
         "given": len(inputs.examples),
         "left_out": [*inputs.list_omissions(), *without],
         "accuracy": _compute_accuracy(judged),
-        "confusion": _count_confusion(judged, loaded.labels) if judged else None,
+        "confusion": confusion.tolist() if judged else None,
         "labels": list(loaded.labels),
         "surprise": _describe_surprise(bool(truth), loaded.task),
     }
-
-
-def _resolve_true_labels(
-    examples: Sequence[Example], loaded: LoadedModel
-) -> tuple[dict[str, int], list[str]]:
-    """Return the model's label index of each label, and a sentence if the data has other labels."""
-    label_names = [example.label for example in examples if example.label is not None]
-    if loaded.task == "regression" or not label_names:
-        return {}, []
-    try:
-        return find_label_indices(label_names, loaded.labels), []
-    except BadExamples as error:
-        return {}, [f"The labels of the data are not used. {error}"]
 
 
 def _build_prediction_row(
@@ -379,14 +358,6 @@ def _compute_accuracy(judged: list[dict[str, Any]]) -> dict[str, Any] | None:
     return {"mean": right / n, "low": low, "high": high, "n": n}
 
 
-def _count_confusion(judged: list[dict[str, Any]], labels: tuple[str, ...]) -> list[list[int]]:
-    counts = np.zeros((len(labels), len(labels)), dtype=int)
-    for row in judged:
-        counts[labels.index(row["label"]), labels.index(row["predicted"])] += 1
-    matrix: list[list[int]] = counts.tolist()
-    return matrix
-
-
 def _describe_surprise(labelled: bool, task: Task) -> str:
     if task == "regression":
         return "The model predicts a number: nothing is said about surprise."
@@ -423,8 +394,6 @@ def summarise_words(
     for a class is the mean over the texts that contain it and for which the class was predicted, at least `least` of
     them. Words are lower-cased. Without a `method` it is the model's default.
     """
-    if isinstance(least, bool) or not isinstance(least, int) or least < 1:
-        raise BadParameter(f"least must be a whole number of texts, at least 1. Got {least!r}.")
     explainer.loaded.check_classifier()
     method = explainer.default_method() if method is None else method
     (request,) = resolve_methods(method, None, explainer.fillers)
@@ -451,7 +420,6 @@ def summarise_words(
                 word_shares[explanation.prediction.label][word][number] = share
         else:
             inputs.omit(place, "zero", f"{method} gives every word a score of 0.")
-    omissions = inputs.list_omissions()
     return {
         "kind": "leaning",
         "model": explainer.loaded.name,
@@ -459,12 +427,12 @@ def summarise_words(
         "method": method,
         "signed": request.is_signed,
         "used": inputs.count,
-        "left_out": omissions,
+        "left_out": inputs.list_omissions(),
         "classes": [
             {
                 "label": label,
                 "predicted": predicted[label],
-                "words": _select_top_words(word_shares[label], label, least),
+                "words": _build_word_rows(word_shares[label], label, least),
             }
             for label in explainer.labels
         ],
@@ -485,25 +453,26 @@ def _compute_word_shares(explanation: Explanation) -> dict[str, float]:
     return shares
 
 
-def _select_top_words(
+def _build_word_rows(
     word_shares: dict[str, dict[int, float]], label: str, least: int
 ) -> list[dict[str, Any]]:
+    """Return the words of at least `least` texts, those of the largest mean share first."""
     means = {
         word: sum(shares.values()) / len(shares)
         for word, shares in word_shares.items()
         if len(shares) >= least
     }
-    order = sorted(means, key=lambda word: (-abs(means[word]), word))
-    return [_build_word_row(word, word_shares[word], label) for word in order[:_MAX_WORDS]]
-
-
-def _build_word_row(word: str, shares: dict[int, float], label: str) -> dict[str, Any]:
-    numbers = sorted(shares)
-    return {
-        "word": word,
-        "score": asdict(bootstrap([shares[i] for i in numbers], ("leaning", label, word))),
-        "examples": sorted(numbers, key=lambda i: (-abs(shares[i]), i))[:_MAX_EXAMPLES],
-    }
+    rows = []
+    for word in sorted(means, key=lambda word: (-abs(means[word]), word))[:_MAX_WORDS]:
+        shares = dict(sorted(word_shares[word].items()))
+        rows.append(
+            {
+                "word": word,
+                "score": asdict(bootstrap(list(shares.values()), ("leaning", label, word))),
+                "examples": sorted(shares, key=lambda i: (-abs(shares[i]), i))[:_MAX_EXAMPLES],
+            }
+        )
+    return rows
 
 
 def _describe_word_scores(signed: bool, least: int, even: float, task: str) -> str:

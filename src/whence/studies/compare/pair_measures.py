@@ -8,14 +8,12 @@ overlap of the top 5 words. The models must share a tokenizer and the numbers of
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from whence.core.errors import (
     BadParameter,
@@ -27,11 +25,9 @@ from whence.core.errors import (
 )
 from whence.core.seed import build_generator
 from whence.core.types import Prediction, Token
-from whence.data.batches import Batch, BatchRules, collate, plan_batches
 from whence.data.dataset import Dataset
 from whence.data.example import Example
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.examine import strip_method_name
 from whence.explain.explainer import Explainer
 from whence.explain.inputs import encode_dataset
@@ -47,21 +43,18 @@ from whence.flow.graph import (
     select_edges,
     trace_flow,
 )
-from whence.flow.heads import compute_head_entropy, compute_special_mass, jensen_shannon
-from whence.flow.weights import (
-    EDGE_WEIGHT_NEEDS,
-    EdgeWeightName,
-    EdgeWeights,
-    compute_attention_weights,
-    compute_edge_weights,
+from whence.flow.heads import (
+    compute_head_divergence,
+    compute_head_entropy,
+    compute_special_mass,
+    jensen_shannon,
 )
-from whence.models.model import LoadedModel
+from whence.flow.weights import EdgeWeightName, EdgeWeights
 from whence.stats.rank import kendall, top_k_overlap
-from whence.tracing.target import TargetSpec, build_predictions
-from whence.tracing.trace import Trace, run_traced
+from whence.tracing.target import TargetSpec
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
-Floats = np.ndarray[Any, np.dtype[np.floating[Any]]]
+Array = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
 
 # About as many rows are taken for the baseline of other heads; enough for a stable mean.
 _STRANGER_ROWS = 64
@@ -76,8 +69,11 @@ class HeadMeasures:
     strangers: Array  # (layers,): divergence of a head from another head of its layer
     special: Array  # (2, layers, heads)
     entropy: Array  # (2, layers, heads)
-    kinds: dict[str, Array]  # by special token: (2,)
-    segments: dict[str, Array]  # by pair of segments: (2,); empty for a single text
+    kinds: dict[
+        str, Array
+    ]  # by special token: (2,), its mean attention in all layers, heads and rows
+    # By pair of texts: (2,), the attention between their words; empty for a single text. Special tokens get the rest.
+    segments: dict[str, Array]
 
 
 def measure_heads(
@@ -87,57 +83,40 @@ def measure_heads(
 
     `rows` weights the rows of the decision, (tokens,).
     """
-    special = np.array([token.special for token in tokens])
     layers, heads = a.shape[:2]
-    divergence, decision = np.zeros((layers, heads)), np.zeros((layers, heads))
+    divergence, decision = compute_head_divergence(a, b, rows)
     strangers = np.full(layers, np.nan)
     draw = build_generator("strangers", seed, [token.id for token in tokens])
-    shift = int(draw.integers(1, heads)) if heads > 1 else 0  # pairs each head with another one
-    step = max(1, len(tokens) // _STRANGER_ROWS)
-    # A layer at a time: all maps in double precision at once would be large for long inputs.
-    for layer in range(layers):
-        rowwise = jensen_shannon(a[layer], b[layer])
-        divergence[layer] = rowwise.mean(-1)
-        decision[layer] = rowwise @ rows
-        if shift:
-            own, other = a[layer][:, ::step], np.roll(b[layer][:, ::step], shift, axis=0)
-            strangers[layer] = jensen_shannon(own, other).mean()
+    if heads > 1:
+        shift = int(draw.integers(1, heads))  # pairs each head with another one
+        step = max(1, len(tokens) // _STRANGER_ROWS)
+        # A layer at a time: all maps in double precision at once would be large for long inputs.
+        for layer, (own, other) in enumerate(zip(a[:, :, ::step], b[:, :, ::step], strict=True)):
+            strangers[layer] = jensen_shannon(own, np.roll(other, shift, axis=0)).mean()
+    special = np.array([token.special for token in tokens])
+    # The mean maps of all heads, of both models.
+    means = [
+        np.mean([layer.mean(0, dtype=np.float64) for layer in maps], axis=0) for maps in (a, b)
+    ]
+    kinds = {}
+    for name in dict.fromkeys(token.text for token in tokens if token.special):
+        places = [token.special and token.text == name for token in tokens]
+        kinds[name] = np.array([mean.mean(0)[places].sum() for mean in means])
+    segments = {}
+    words = [np.array([not t.special and t.segment == s for t in tokens]) for s in (0, 1)]
+    if all(side.any() for side in words):
+        for name in SEGMENT_PAIRS:
+            source, to = (words["AB".index(side)] for side in name.split(">"))
+            segments[name] = np.array([mean[source][:, to].sum(1).mean() for mean in means])
     return HeadMeasures(
         divergence,
         decision,
         strangers,
         np.stack([compute_special_mass(side, special) for side in (a, b)]),
         np.stack([compute_head_entropy(side) for side in (a, b)]),
-        _measure_special_tokens((a, b), tokens),
-        _measure_segments((a, b), tokens),
+        kinds,
+        segments,
     )
-
-
-def _measure_special_tokens(sides: Sequence[Floats], tokens: Sequence[Token]) -> dict[str, Array]:
-    """Return the mean attention to each special token, over all layers, heads and rows."""
-    received = [
-        np.mean([layer.mean((0, 1), dtype=np.float64) for layer in maps], axis=0) for maps in sides
-    ]
-    names = dict.fromkeys(token.text for token in tokens if token.special)
-    chosen = {name: [t.special and t.text == name for t in tokens] for name in names}
-    return {
-        name: np.array([float(side[places].sum()) for side in received])
-        for name, places in chosen.items()
-    }
-
-
-def _measure_segments(sides: Sequence[Floats], tokens: Sequence[Token]) -> dict[str, Array]:
-    """Return the attention between the words of two texts; special tokens get the rest."""
-    words = [np.array([not t.special and t.segment == s for t in tokens]) for s in (0, 1)]
-    if not all(side.any() for side in words):
-        return {}
-    means = [np.mean([layer.mean(0, dtype=np.float64) for layer in maps], axis=0) for maps in sides]
-    pairs = {f"{'AB'[i]}>{'AB'[j]}": (words[i], words[j]) for i in (0, 1) for j in (0, 1)}
-    return {
-        name: np.array([float(mean[rows][:, columns].sum(1).mean()) for mean in means])
-        for name in SEGMENT_PAIRS
-        for rows, columns in [pairs[name]]
-    }
 
 
 _MODEL_ADVICE = (
@@ -150,15 +129,13 @@ def check_vocabulary(base: Explainer, tuned: Explainer) -> None:
 
     Tokens that only one of them has are found by `check_tokens` when a text uses them.
     """
-    vocabularies: list[dict[str, int]] = []
     for model in (base, tuned):
         if model.tokenizer is None:
             raise NoTokenizer(
                 f"{model.loaded.name!r} has no tokenizer: it cannot be seen whether both models read a text alike. "
                 "Pass one: whence.load(model, tokenizer=...)."
             )
-        vocabularies.append(model.tokenizer.get_vocab())
-    own, other = vocabularies
+    own, other = (model.tokenizer.get_vocab() for model in (base, tuned))
     differ = [token for token in own if other.get(token, own[token]) != own[token]]
     if differ:
         token = min(differ, key=lambda name: own[name])
@@ -273,10 +250,8 @@ def _compare_covering_edges(
     first, second = (_select_covering_edges(traced, coverage, query, special) for traced in traces)
     if first is None or second is None:
         return unknown
-    (
-        a,
-        b,
-    ) = (  # the same for the same edge in both models; a head of -1 stands for all heads together
+    # A number for each edge, the same in both models; a head of -1 stands for all heads together.
+    a, b = (
         ((edges.layer * heads + np.maximum(edges.head, 0)) * length + edges.source) * length
         + edges.to
         for edges in (first, second)
@@ -290,14 +265,13 @@ def _compare_covering_edges(
         return unknown
     choice = count_possible_edges(*traces, query, special)
     draw = build_generator("random edges", seed, [token.id for token in tokens])
+    layers_chance = [
+        compute_chance_jaccard(int(m), int(n), size) if m + n else np.nan
+        for m, n, size in zip(*sizes, choice, strict=True)
+    ]
     return FlowOverlap(
         layers=np.divide(shared, union, out=np.full(depth, np.nan), where=union > 0),
-        layers_chance=np.array(
-            [
-                compute_chance_jaccard(int(m), int(n), size) if m + n else np.nan
-                for m, n, size in zip(*sizes, choice, strict=True)
-            ]
-        ),
+        layers_chance=np.array(layers_chance),
         jaccard=len(both) / whole,
         chance=_compute_chance_overlap(sizes[0], sizes[1], choice, draw),
         only_a=(len(first) - len(both)) / whole,
@@ -306,10 +280,7 @@ def _compare_covering_edges(
 
 
 def _select_covering_edges(
-    traced: TracedFlow,
-    coverage: float,
-    query: EdgeQuery,
-    special: np.ndarray[Any, np.dtype[np.bool_]],
+    traced: TracedFlow, coverage: float, query: EdgeQuery, special: NDArray[np.bool_]
 ) -> StrongestEdges | None:
     """Return the fewest edges that carry the share, sorting no more of them than needed."""
     most = _FIRST_EDGES
@@ -324,10 +295,7 @@ def _select_covering_edges(
 
 
 def _compute_chance_overlap(
-    a: np.ndarray[Any, np.dtype[np.int64]],
-    b: np.ndarray[Any, np.dtype[np.int64]],
-    choice: Sequence[int],
-    draw: np.random.Generator,
+    a: NDArray[np.int64], b: NDArray[np.int64], choice: Sequence[int], draw: np.random.Generator
 ) -> float:
     """Return the mean Jaccard index of random edge sets with as many edges in each layer."""
     shared = np.zeros(_RANDOM_DRAWS)
@@ -337,99 +305,12 @@ def _compute_chance_overlap(
     return float((shared / (a.sum() + b.sum() - shared)).mean())
 
 
-@dataclass(frozen=True, eq=False)
-class ModelView:
-    """Attention maps, edge weights and prediction of one input in one model."""
-
-    maps: Floats  # (layers, heads, tokens, tokens)
-    weights: EdgeWeights
-    rows: Floats  # (tokens,): weights of the rows that the decision reads
-    prediction: Prediction | None
-    has_head: bool
-
-
-def select_decision_rows(
-    first: ModelView | Inside, second: ModelView | Inside
-) -> tuple[Floats, Floats]:
+def select_decision_rows(first: Inside, second: Inside) -> tuple[Floats, Floats]:
     """Return the rows that each decision reads; if only one model has a head, its rows serve both."""
     if first.has_head == second.has_head:
         return first.rows, second.rows
     known = first.rows if first.has_head else second.rows
     return known, known
-
-
-def _run_traced(loaded: LoadedModel, batch: Batch, needs: Collection[str] = ()) -> Trace:
-    spec, task = TargetSpec("predicted", None, "logit"), loaded.task
-    return run_traced(
-        loaded.model, batch, {"attention", *needs}, spec, task if loaded.is_classifier else "none"
-    )
-
-
-def trace_views(
-    loaded: LoadedModel, items: Sequence[EncodedInput], weight: EdgeWeightName
-) -> Iterator[ModelView]:
-    """Run the model once on a batch of inputs, and yield a view of each."""
-    batch = collate(items, pad_id=loaded.pad_id, device=loaded.device)
-    trace = _run_traced(loaded, batch, EDGE_WEIGHT_NEEDS[weight])
-    has_head = loaded.is_classifier
-    predictions = build_predictions(trace.logits, loaded.task, loaded.labels) if has_head else []
-    heads = [layer.heads for layer in trace.layers]
-    for row, (item, maps) in enumerate(
-        zip(items, _extract_attention_maps(trace, items), strict=True)
-    ):
-        edges = (
-            compute_attention_weights(maps, heads=heads)
-            if weight == "attention"
-            else compute_edge_weights(trace, weight, row=row)
-        )
-        rows = trace.rows[row, : len(item)].double().cpu().numpy()
-        yield ModelView(maps, edges, rows, predictions[row] if has_head else None, has_head)
-
-
-def _extract_attention_maps(trace: Trace, items: Sequence[EncodedInput]) -> list[Floats]:
-    """Return the attention maps of each input, (layers, heads, tokens, tokens), zero for heads that a layer lacks.
-
-    Layers are copied one at a time, so that memory holds all maps only once; numpy lacks bfloat16, so maps become
-    float32 at least.
-    """
-    wide = torch.promote_types(trace.logits.dtype, torch.float32)
-    kind = np.float64 if wide == torch.float64 else np.float32
-    shape = len(trace.layers), max(layer.heads for layer in trace.layers)
-    stacks = [np.zeros((*shape, len(item), len(item)), dtype=kind) for item in items]
-    for number, layer in enumerate(trace.layers):
-        batch_maps = layer.map().to(wide).cpu().numpy()
-        for row, stack in enumerate(stacks):
-            size = stack.shape[-1]
-            stack[number, : layer.heads] = batch_maps[row, :, :size, :size]
-    return stacks
-
-
-def choose_batch_rules(
-    models: Sequence[LoadedModel], items: Sequence[EncodedInput], weight: EdgeWeightName
-) -> BatchRules:
-    """Return the batch rules that suit all models, whose attention must be the same beside other inputs.
-
-    Edge weights other than attention need every step of the model, and take one input at a time.
-    """
-    several = weight == "attention" and len(items) > 1
-    rules = [
-        choose_batch_policy(
-            model, items, probe=several, read_output=partial(_read_attention, model)
-        )
-        for model in models
-    ]
-    return BatchRules(
-        min(rule.size for rule in rules) if several else 1,
-        min(rule.cells for rule in rules),
-        all(rule.mixed for rule in rules),
-        frozenset().union(*(rule.anchors for rule in rules)),
-    )
-
-
-def _read_attention(loaded: LoadedModel, batch: Batch) -> Tensor:
-    """Return the attention of the last layer, which depends on all others, without padding."""
-    length = int(batch.real[0].sum())  # the same for all: copies of one input
-    return _run_traced(loaded, batch).layers[-1].map()[:, :, :length, :length]
 
 
 @dataclass
@@ -439,15 +320,11 @@ class DatasetMeasures:
     examples: list[Example]
     heads: list[HeadMeasures]
     overlaps: list[FlowOverlap]
-    predictions: tuple[list[Prediction | None], list[Prediction | None]]  # of both models
+    predictions: list[tuple[Prediction | None, Prediction | None]]  # of both models
     shape: tuple[int, int]  # layers, heads
     tokens: int
     cut: int
-    refused: Counter[str] = field(default_factory=Counter)
-
-    def order(self) -> list[int]:
-        """Return a permutation of the inputs that does not depend on their given order."""
-        return sorted(range(len(self.examples)), key=lambda i: repr(self.examples[i]))
+    refused: Counter[str]
 
     def facts(self, dataset: Dataset, drawn: int) -> dict[str, Any]:
         """Return the facts on the data that was read and used."""
@@ -479,47 +356,48 @@ def measure_models(
     advance: Callable[[int], None],
 ) -> DatasetMeasures:
     """Measure both models on every example; unusable examples are counted by reason."""
-    numbers, sides, refused = _encode_for_both(models, examples, truncate)
-    advance(len(examples) - len(numbers))
-    items = sides[0]
-    loaded = [model.loaded for model in models]
-    names = (loaded[0].name, loaded[1].name)
-    heads: dict[int, HeadMeasures] = {}
-    overlaps: dict[int, FlowOverlap] = {}
-    predictions: tuple[dict[int, Prediction | None], dict[int, Prediction | None]] = {}, {}
-    shape = (0, 0)
-    for chosen in plan_batches(items, choose_batch_rules(loaded, items, weight)):
-        views = [
-            list(trace_views(model, [side[i] for i in chosen], weight))
-            for model, side in zip(loaded, sides, strict=True)
-        ]
-        for i, a, b in zip(chosen, *views, strict=True):
-            shape, other = (side.maps.shape[:2] for side in (a, b))
-            check_shape(shape, other, names)
-            roots, tokens = select_decision_rows(a, b), items[i].tokens
-            heads[i] = measure_heads(a.maps, b.maps, (roots[0] + roots[1]) / 2, tokens, seed)
-            overlaps[i] = compute_flow_overlap(
-                a.weights, b.weights, roots, coverage, tokens, seed, specials
+    encoded, refused = _encode_for_both(models, examples, truncate)
+    advance(len(examples) - len(encoded))
+    names = (models[0].loaded.name, models[1].loaded.name)
+    measures, shape = [], (0, 0)
+    # One input at a time: what takes long is comparing the maps, not the forward passes.
+    for number, items in encoded.items():
+        a, b = (
+            Inside(model.loaded, item, TargetSpec("predicted", None, "logit"))
+            for model, item in zip(models, items, strict=True)
+        )
+        shape = (a.layers, a.heads)
+        check_shape(shape, (b.layers, b.heads), names)
+        roots, tokens = select_decision_rows(a, b), a.tokens
+        weights = (a.weights(weight), b.weights(weight))
+        rows = (roots[0] + roots[1]) / 2
+        measures.append(
+            (
+                examples[number],
+                measure_heads(a.attention(), b.attention(), rows, tokens, seed),
+                compute_flow_overlap(*weights, roots, coverage, tokens, seed, specials),
+                (a.prediction, b.prediction),
             )
-            predictions[0][i], predictions[1][i] = a.prediction, b.prediction
-        advance(len(chosen))
-    order = range(len(items))
+        )
+        advance(1)
+    used, heads, overlaps, predictions = map(list, zip(*measures, strict=True))
+    first_items = [items[0] for items in encoded.values()]
     return DatasetMeasures(
-        [examples[i] for i in numbers],
-        [heads[i] for i in order],
-        [overlaps[i] for i in order],
-        ([predictions[0][i] for i in order], [predictions[1][i] for i in order]),
+        used,
+        heads,
+        overlaps,
+        predictions,
         shape,
-        sum(len(item) for item in items),
-        sum(bool(item.source.dropped) for item in items),
+        sum(map(len, first_items)),
+        sum(bool(item.source.dropped) for item in first_items),
         refused,
     )
 
 
 def _encode_for_both(
     models: tuple[Explainer, Explainer], examples: Sequence[Example], truncate: bool
-) -> tuple[list[int], tuple[list[EncodedInput], list[EncodedInput]], Counter[str]]:
-    """Encode the examples for both models, whose tokens must be the same."""
+) -> tuple[dict[int, tuple[EncodedInput, EncodedInput]], Counter[str]]:
+    """Encode the examples for both models, whose tokens must be the same; count the others by reason."""
     refused: dict[int, InputError] = {}
 
     def record_failure(number: int, _: str | None, error: WhenceError) -> None:
@@ -529,19 +407,17 @@ def _encode_for_both(
 
     texts = [example.given for example in examples]
     names = (models[0].loaded.name, models[1].loaded.name)
-    encoded = [
+    first, second = (
         encode_dataset(texts, model.loaded, truncate, record_failure).by_number()
         for model in models
-    ]
-    numbers = [number for number in encoded[0] if number in encoded[1]]
-    if not numbers:
+    )
+    both = {number: (first[number], second[number]) for number in first if number in second}
+    if not both:
         first_error = refused[min(refused)]
         raise type(first_error)(f"None of the {len(examples)} examples can be used. {first_error}")
-    for number in numbers:
-        first, second = encoded[0][number], encoded[1][number]
-        check_tokens(first.source.text, first.tokens, second.tokens, names)
-    reasons = Counter(error.code.replace("-", " ") for error in refused.values())
-    return numbers, ([encoded[0][i] for i in numbers], [encoded[1][i] for i in numbers]), reasons
+    for own, other in both.values():
+        check_tokens(own.source.text, own.tokens, other.tokens, names)
+    return both, Counter(error.code.replace("-", " ") for error in refused.values())
 
 
 TOP_WORDS = 5
@@ -597,7 +473,7 @@ def compare_explanations(
     reason if no input could be explained.
     """
     count, failures = len(measures.examples), list[str]()
-    classes = [prediction and prediction.index for prediction in measures.predictions[1]]
+    classes = [second and second.index for _, second in measures.predictions]
     scores: tuple[dict[int, Array], dict[int, Array]] = {}, {}
     for model, own in zip(models, scores, strict=True):
         explained = model.explain_each(

@@ -77,8 +77,7 @@ def rank_columns(
     A column equals the first if the sign-flip test over the same inputs, corrected for all columns, is not significant.
     Ties keep their order.
     """
-    order = sorted(range(len(means)), key=lambda place: -float(means[place]["mean"]))
-    first, rest = order[0], order[1:]
+    first, *rest = sorted(range(len(means)), key=lambda place: -float(means[place]["mean"]))
     apart = summary.find_significant(values[:, [first]] - values[:, rest]) if rest else []
     return [(first, True), *((place, not sure) for place, sure in zip(rest, apart, strict=True))]
 
@@ -203,7 +202,7 @@ OptionalPredictions = Sequence[Prediction | None]
 
 def compare_predictions(
     models: tuple[Explainer, Explainer],
-    predictions: tuple[OptionalPredictions, OptionalPredictions],
+    predictions: Sequence[tuple[Prediction | None, Prediction | None]],
     examples: Sequence[Example],
     summary: InputStatistics,
 ) -> JsonDict | None:
@@ -223,14 +222,11 @@ def compare_predictions(
         facts["without_agreement"] = "The models predict a number: agreement is counted of classes."
     else:
         facts["agreement"] = summary.mean(
-            [
-                float(a is not None and b is not None and a.index == b.index)
-                for a, b in zip(*predictions, strict=True)
-            ]
+            [float(a is not None and b is not None and a.index == b.index) for a, b in predictions]
         )
     right: list[Array | None] = []
     why = None
-    for model, own in zip(models, predictions, strict=True):
+    for model, own in zip(models, zip(*predictions, strict=True), strict=True):
         try:
             right.append(_compute_correctness(model, own, examples))
         except BadExamples as error:

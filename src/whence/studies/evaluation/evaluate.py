@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from whence.core.errors import BadExamples, BadParameter, BadPicture, WhenceError, shorten_quote
 from whence.core.progress import Progress
 from whence.data.dataset import compute_example_id, find_label_indices, read_dataset
@@ -26,6 +24,7 @@ from whence.studies.evaluation.evaluation import Evaluation, build_evaluation_da
 from whence.studies.evaluation.measure import (
     UnreadableExample,
     build_mark_function,
+    build_trial_steps,
     describe_annotations,
     resolve_metrics,
     try_method,
@@ -78,14 +77,24 @@ def split_examples(
     for chunk in [texts, *(images[at : at + PICTURES] for at in range(0, len(images), PICTURES))]:
         known: dict[int, HumanAnnotation] = {}
         for number in chunk:
-            try:
-                if gold:
-                    _check_label(examples[number], truths[number])
-                known[number] = HumanAnnotation(
-                    truths[number], _load_mask(examples[number], loaded)
+            example, truth = examples[number], truths[number]
+            if gold and truth is None:
+                name = example.label and shorten_quote(example.label)
+                has = (
+                    "no label"
+                    if name is None
+                    else f"the label {name!r}, which is none of the model's"
                 )
+                why = f"The example has {has}, and its own was to be explained. Give it one, or another target."
+                refuse(number, BadExamples(why))
+                continue
+            try:
+                maskless = example.mask is None or loaded.processor is None
+                mask = None if maskless else fit_mask(example.mask, loaded.processor)
             except (BadExamples, BadPicture) as error:
                 refuse(number, error)
+                continue
+            known[number] = HumanAnnotation(truth, mask)
         if known:
             own = target if targets is None else [targets[number] for number in known]
             yield ExampleChunk(list(known), own, list(known.values()))
@@ -104,22 +113,6 @@ def _resolve_labels(
             raise
         return [None] * len(examples)
     return [None if example.label is None else places[example.label] for example in examples]
-
-
-def _check_label(example: Example, truth: int | None) -> None:
-    if truth is None:
-        name = example.label and shorten_quote(example.label)
-        has = "no label" if name is None else f"the label {name!r}, which is none of the model's"
-        raise BadExamples(
-            f"The example has {has}, and its own was to be explained. Give it one, or another target."
-        )
-
-
-def _load_mask(example: Example, loaded: LoadedModel) -> np.ndarray[Any, np.dtype[np.int8]] | None:
-    """Return the human annotation of an image by pixel, as the model sees it."""
-    if example.mask is None or loaded.processor is None:
-        return None
-    return fit_mask(example.mask, loaded.processor)
 
 
 RANKINGS = 5
@@ -167,30 +160,19 @@ def evaluate(
     )
     metric_requests = resolve_metrics(metrics, metric_params, **describe_annotations(example_list))
     started = time.perf_counter()
-    notes = ScoreTables(
-        [request.name for request in requests],
-        [measure for measure in metric_requests if measure.kind != "agreement"],
-        len(example_list),
-        rankings,
-    )
-    agreement = AgreementScores(
-        [measure for measure in metric_requests if measure.kind == "agreement"],
-        notes.methods,
-        len(example_list),
-        rankings,
-    )
-    setting = {
-        "remove": remove,
-        "unit": unit,
-        "target": _target_to_json(target),
-        "truncate": truncate,
-    }
-    texts = [example.given for example in example_list]
+    names, count = [request.name for request in requests], len(example_list)
+    paired = [measure for measure in metric_requests if measure.kind == "agreement"]
+    alone = [measure for measure in metric_requests if measure.kind != "agreement"]
+    notes = ScoreTables(names, alone, count, rankings)
+    agreement = AgreementScores(paired, names, count, rankings)
+    setting = {"remove": remove, "unit": unit, "target": _target_to_json(target)}
     drawing = explainer.loaded.infiller
     models = [explainer.model, *([] if drawing is None else [drawing.loaded.model])]
     with ExitStack() as stack:
         runs = [stack.enter_context(count_forwards(model)) for model in models]
-        usable, backward = _find_usable_methods(explainer, texts, requests, notes, target, truncate)
+        usable, backward = _find_usable_methods(
+            explainer, example_list, requests, notes, target, truncate
+        )
         # Without any usable method the examples are still read: perhaps none of them can be.
         hopeless = not usable and any(map(len, notes.failures.values()))
         params = {request.name: request.params for request in usable or requests}
@@ -213,7 +195,7 @@ def evaluate(
                 known=chunk.known,
                 seed=seed,
                 failed=partial(_record_failure, notes, chunk),
-                parts=notes.steps,
+                parts=build_trial_steps(alone, rankings),
             )
             for place, trial, explanations in trials:
                 number = chunk.numbers[place]
@@ -223,14 +205,14 @@ def evaluate(
                 setting["unit"] = unit if trial.item.picture is None else "patch"
                 backward += _count_backwards(usable, explanations) + trial.again.passes.backward
                 if progress is not None:
-                    progress(len(notes) + len(notes.refused), len(example_list))
+                    progress(len(notes) + len(notes.refused), count)
     return Evaluation(
         build_evaluation_data(
             notes,
             agreement,
             methods={request.name: request.params for request in requests},
             origin=describe_origin(explainer.loaded),
-            setting={**setting, "rankings": rankings},
+            setting={**setting, "truncate": truncate, "rankings": rankings},
             digests=[compute_example_id(example) for example in example_list],
             data=data.describe_sample(),
             seed=seed,
@@ -253,7 +235,7 @@ def list_default_methods() -> list[str]:
 
 def _find_usable_methods(
     explainer: Explainer,
-    texts: Sequence[Any],
+    examples: Sequence[Example],
     requests: Sequence[MethodRequest],
     notes: ScoreTables,
     target: Any,
@@ -265,22 +247,23 @@ def _find_usable_methods(
     """
     usable, backward, at = [], 0, 0
     # Any class will do: whether a method works does not depend on it.
-    per_input = list_per_input("target", target, len(texts)) is not None
-    probe_target = None if per_input or is_gold(target, explainer.loaded) else target
-    for request in requests:
-        while at < len(texts):
-            try:
-                why_not, passes = try_method(explainer, texts[at], request, probe_target, truncate)
-            except UnreadableExample:
-                at += 1
-                continue
-            backward += passes
-            if why_not is None:
-                usable.append(request)
-            else:
-                for number in range(len(texts)):
-                    notes.record_failure(number, request.name, why_not)
-            break
+    per_input = list_per_input("target", target, len(examples)) is not None
+    target = None if per_input or is_gold(target, explainer.loaded) else target
+    waiting = list(requests)
+    while waiting and at < len(examples):
+        try:
+            why_not, passes = try_method(
+                explainer, examples[at].given, waiting[0], target, truncate
+            )
+        except UnreadableExample:
+            at += 1
+            continue
+        request, backward = waiting.pop(0), backward + passes
+        if why_not is None:
+            usable.append(request)
+        else:
+            for number in range(len(examples)):
+                notes.record_failure(number, request.name, why_not)
     return usable, backward
 
 

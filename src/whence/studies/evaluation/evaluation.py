@@ -1,6 +1,7 @@
 """`Evaluation`, the result of methods by metrics: cells, JSON, removals compared; trials rebuilt from run rows."""
 
 import csv
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -125,16 +126,13 @@ class Evaluation(Result):
         }
 
     def _check(self, method: str | None, metric: str) -> None:
-        if metric not in self.metrics:
-            raise UnknownMetric(
-                f"{metric!r} was not evaluated.{suggest_name(metric, self.metrics)} There are "
-                f"{', '.join(self.metrics)}."
-            )
-        if method is not None and method not in self.methods:
-            raise UnknownMethod(
-                f"{method!r} was not evaluated.{suggest_name(method, self.methods)} There are "
-                f"{', '.join(self.methods)}."
-            )
+        for name, known, error in (
+            (metric, self.metrics, UnknownMetric),
+            (method, self.methods, UnknownMethod),
+        ):
+            if name is not None and name not in known:
+                near = suggest_name(name, known)
+                raise error(f"{name!r} was not evaluated.{near} There are {', '.join(known)}.")
 
     def to_csv(
         self, path: str | Path | None = None, *, what: Literal["cells", "pairs"] = "cells"
@@ -214,7 +212,7 @@ def build_evaluation_data(
             for name, params in methods.items()
         ],
         "metrics": [
-            {**measure.facts(), **comparisons[measure.name].facts()} for measure in notes.measures
+            {**measure.facts(), **comparisons[measure.name].facts} for measure in notes.measures
         ],
         "cells": [cell for comparison in comparisons.values() for cell in comparison.cells],
         "pairs": [pair for comparison in comparisons.values() for pair in comparison.pairs],
@@ -239,15 +237,17 @@ def describe_removal_effects(tables: Sequence[Evaluation]) -> str:
         by_way = {way: by_method for way, by_method in by_way.items() if by_method}
         shared = [m for m in tables[0].methods if all(m in known for known in by_way.values())]
         if metric["kind"] == "faithfulness" and len(by_way) > 1 and shared:
-            lines.append(f"By {metric['metric']}, {_describe_moves(by_way, shared)}.")
+            text = _describe_largest_move(by_way, shared)
+            best = _describe_best_methods(by_way) if len(shared) > 1 else ""
+            lines.append(f"By {metric['metric']}, {text}{best}.")
     return " ".join(lines) or "No metric could be tested under several removals."
 
 
 CellsByMethod = Mapping[str, Mapping[str, Any]]
 
 
-def _describe_moves(by_way: Mapping[str, CellsByMethod], methods: Sequence[str]) -> str:
-    """Describe the method whose figure differs most between removals, and the best methods by removal."""
+def _describe_largest_move(by_way: Mapping[str, CellsByMethod], methods: Sequence[str]) -> str:
+    """Describe the method whose figure differs most between removals."""
     ends = {
         m: sorted((by_way[way][m]["mean"], way) for way in by_way)[:: len(by_way) - 1]
         for m in methods
@@ -256,33 +256,30 @@ def _describe_moves(by_way: Mapping[str, CellsByMethod], methods: Sequence[str])
     figures = {way: by_way[way][name] for _, way in ends[name]}
     digits = choose_decimals(list(figures.values()))
     parts = [f"{format_interval(row, digits)} with {way}" for way, row in figures.items()]
-    text = f"{name} moves most: {', '.join(parts)}"
-    if len(methods) == 1:
-        return text
+    return f"{name} moves most: {', '.join(parts)}"
+
+
+def _describe_best_methods(by_way: Mapping[str, CellsByMethod]) -> str:
+    """Describe the best methods by removal; many are counted, not named."""
     leaders: dict[tuple[str, ...], list[str]] = {}
     for way, cells in by_way.items():
         leaders.setdefault(tuple(m for m in cells if cells[m]["best"]), []).append(way)
     if not any(leaders):
-        return f"{text}; the examples are too few to say which method is best"
-    best = [c for cells in by_way.values() for c in cells.values() if c["best"]]
-    chance = "; none of these can be told from random explanations"
-    chance = "" if any(cell["beats_random"] for cell in best) else chance
-    if len(leaders) == 1:
-        return f"{text}; {_format_leaders(*leaders)}, whatever the removal{chance}"
-    parts = [
-        f"{_format_leaders(names)} with {' and '.join(ways)}" for names, ways in leaders.items()
-    ]
-    return f"{text}; {', '.join(parts)}{chance}"
-
-
-def _format_leaders(best: Sequence[str]) -> str:
-    if not best:
-        return "none is best"
-    if len(best) == 1:
-        return f"{best[0]} is the best"
-    if len(best) > 4:
-        return f"{len(best)} methods cannot be told from the best"
-    return f"{' and '.join(best)} cannot be told apart as the best"
+        return "; the examples are too few to say which method is best"
+    parts = []
+    for names, ways in leaders.items():
+        text = f"{' and '.join(names)} cannot be told apart as the best"
+        if len(names) < 2:
+            text = f"{names[0]} is the best" if names else "none is best"
+        elif len(names) > 4:
+            text = f"{len(names)} methods cannot be told from the best"
+        where = ", whatever the removal" if len(leaders) == 1 else f" with {' and '.join(ways)}"
+        parts.append(text + where)
+    best = [cell for cells in by_way.values() for cell in cells.values() if cell["best"]]
+    some = any(cell["beats_random"] for cell in best)
+    return f"; {', '.join(parts)}" + (
+        "" if some else "; none of these can be told from random explanations"
+    )
 
 
 _MAX_REASONS = 3  # reasons in the sentence; the notes below the table have all
@@ -302,10 +299,9 @@ def describe_failure(data: Mapping[str, Any]) -> str | None:
 
 def list_reasons(data: Mapping[str, Any]) -> list[tuple[int, str]]:
     """Return the reasons why examples, methods and metrics have no result, with the number of examples of each."""
-    refused = data["examples"]["why_not"]
     reasons = [
         (row["count"], f"{_name_examples(row)} could not be taken by any method: {row['why']}")
-        for row in refused
+        for row in data["examples"]["why_not"]
     ]
     for entry in data["methods"]:
         for row in entry["why_not"]:
@@ -313,17 +309,16 @@ def list_reasons(data: Mapping[str, Any]) -> list[tuple[int, str]]:
             what = "every example" if whole else _name_examples(row)
             reasons.append((row["count"], f"{entry['method']} failed for {what}: {row['why']}"))
     everyone = tuple(entry["method"] for entry in data["methods"] if entry["explained"])
-    methods: dict[tuple[str, int, str], list[str]] = {}
+    methods: dict[tuple[str, int, str], list[str]] = defaultdict(list)
     for cell in data["cells"]:
         for row in cell["why_not"]:
-            key = (cell["metric"], row["count"], row["why"])
-            methods.setdefault(key, []).append(cell["method"])
+            methods[cell["metric"], row["count"], row["why"]].append(cell["method"])
     for pair in data["agreement"]:
         for row in pair.get("why_not", ()):
             methods[pair["measure"], row["count"], row["why"]] = [*everyone]
-    metrics: dict[tuple[int, str, tuple[str, ...]], list[str]] = {}
+    metrics: dict[tuple[int, str, tuple[str, ...]], list[str]] = defaultdict(list)
     for (metric, count, why), names in methods.items():
-        metrics.setdefault((count, why, tuple(names)), []).append(metric)
+        metrics[count, why, tuple(names)].append(metric)
     for (count, why, who), tests in metrics.items():
         whom = "" if who == everyone else f" of {', '.join(who)}"
         some = "1 example" if count == 1 else f"{count} examples"
@@ -338,62 +333,51 @@ def _name_examples(row: Mapping[str, Any]) -> str:
     return f"{count} example{'' if count == 1 else 's'} (number {named}{more})"
 
 
-def _format_csv(data: Mapping[str, Any], what: str) -> str:
+def _format_csv(data: Mapping[str, Any], what: Literal["cells", "pairs"]) -> str:
     """Return CSV with all figures in full: one row per method and metric, or per pair of methods and metric."""
-    facts = data.get("data") or {}
-    about = {name: data["setting"][name] for name in ("remove", "unit", "seed")}
-    about = {"model": data["model"]["name"], **about}
+    setting, facts = data["setting"], data.get("data") or {}
+    about = [data["model"]["name"], setting["remove"], setting["unit"], setting["seed"]]
     drawn = facts.get("rows") if facts.get("drawn") is None else facts["drawn"]
-    sample = {"data": facts.get("name"), "rows": facts.get("rows"), "drawn": drawn}
-    sample["drawn_by_seed"] = facts.get("seed")
-    build = _build_cell_rows if what == "cells" else _build_pair_rows
-    rows = [{**about, **row, **sample} for row in build(data)]
+    sample = [facts.get("name"), facts.get("rows"), drawn, facts.get("seed")]
+    rows = _list_cell_figures(data) if what == "cells" else _list_pair_figures(data)
     stream = StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([*about, *_CSV_COLUMNS[what], *sample])
-    writer.writerows([escape_formula(value) for value in row.values()] for row in rows)
+    writer.writerow(_CSV_COLUMNS[what].split())
+    writer.writerows(map(escape_formula, [*about, *row, *sample]) for row in rows)
     return stream.getvalue()
 
 
 _CSV_COLUMNS = {
-    "cells": (
-        *("method", "metric", "kind", "direction", "mean", "low", "high", "n"),
-        *("random", "random_low", "random_high", "gain", "gain_low", "gain_high", "effect", "p"),
-        *("beats_random", "best", "enough", "seconds", "forward", "backward", "untested"),
-    ),
-    "pairs": ("metric", "a", "b", "gain", "low", "high", "n", "p", "enough"),
+    "cells": "model remove unit seed method metric kind direction mean low high n random random_low random_high gain "
+    "gain_low gain_high effect p beats_random best enough seconds forward backward untested data rows drawn "
+    "drawn_by_seed",
+    "pairs": "model remove unit seed metric a b gain low high n p enough data rows drawn drawn_by_seed",
 }
 
 
-def _build_cell_rows(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _list_cell_figures(data: Mapping[str, Any]) -> Iterator[list[Any]]:
     costs_of = {entry["method"]: entry for entry in data["methods"]}
     facts_of = {entry["metric"]: entry for entry in data["metrics"]}
     for cell in data["cells"]:
         fact, cost = facts_of[cell["metric"]], costs_of[cell["method"]]
-        values = (
+        yield [
             *(cell["method"], cell["metric"], fact["kind"], fact["direction"]),
-            *(cell[name] for name in ("mean", "low", "high", "n")),
-            *_list_interval(cell["null"]),
-            *_list_interval(cell["gain"]),
+            *(*_list_ends(cell), cell["n"], *_list_ends(cell["null"]), *_list_ends(cell["gain"])),
             *(cell[name] for name in ("effect", "p", "beats_random", "best")),
             cell.get("enough", True),
-            *(_list_interval(cost[what])[0] for what in ("seconds", "forward", "backward")),
+            *(_list_ends(cost[what])[0] for what in ("seconds", "forward", "backward")),
             sum(row["count"] for row in cell["why_not"]),
-        )
-        yield dict(zip(_CSV_COLUMNS["cells"], values, strict=True))
+        ]
 
 
-def _build_pair_rows(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _list_pair_figures(data: Mapping[str, Any]) -> Iterator[list[Any]]:
     for pair in data["pairs"]:
-        values = (
-            *(pair["metric"], pair["a"], pair["b"]),
-            *_list_interval(pair["gain"]),
-            pair["gain"]["n"] if pair["gain"] else 0,
-            pair["p"],
-            pair.get("enough", True),
-        )
-        yield dict(zip(_CSV_COLUMNS["pairs"], values, strict=True))
+        gain = pair["gain"]
+        yield [
+            *(pair["metric"], pair["a"], pair["b"], *_list_ends(gain), gain["n"] if gain else 0),
+            *(pair["p"], pair.get("enough", True)),
+        ]
 
 
-def _list_interval(row: Mapping[str, Any] | None) -> list[Any]:
+def _list_ends(row: Mapping[str, Any] | None) -> list[Any]:
     return [None, None, None] if row is None else [row[name] for name in ("mean", "low", "high")]

@@ -1,13 +1,9 @@
-"""Metrics with checked parameters run on trials and random explanations; methods tried and timed on one example.
+"""Metrics with checked parameters run on trials and random explanations; methods tried on one example."""
 
-Methods that make equally many calls may differ by fifty times in seconds, so they are timed.
-"""
-
-import time
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -93,10 +89,6 @@ class MetricRequest:
         except WhenceError as error:
             return replace(build_untestable_outcome(trial, str(error)), error=error.code)
 
-    def nulls(self, trial: Trial, draws: int) -> list[Outcome]:
-        """Return the outcomes of random explanations: one for all rows of the trial, or one for each."""
-        return run_together(map(self.ask, self.build_null_trials(trial, draws)))
-
     def build_null_trials(self, trial: Trial, draws: int) -> list[Trial]:
         """Return random explanations: one trial of them for all rows of the trial, or one for each."""
         rows = [0] if self.has_shared_null else range(len(trial.names))
@@ -160,14 +152,11 @@ def resolve_metrics(
     else:
         if not isinstance(names, str | Sequence) or not all(isinstance(n, str) for n in names):
             raise UnknownMetric(f"metrics must be a name or a list of names. Got {names!r}.")
-        groups: dict[str, list[str]] = {}
-        for entry in metric:
-            if "group" in entry.facts:
-                groups.setdefault(entry.facts["group"], []).append(entry.name)
-        name_list = [names] if isinstance(names, str) else names
-        metric_names = list(
-            dict.fromkeys(member for name in name_list for member in groups.get(name, [name]))
-        )
+        members = [
+            [entry.name for entry in metric if entry.facts.get("group") == name] or [name]
+            for name in ([names] if isinstance(names, str) else names)
+        ]
+        metric_names = list(dict.fromkeys(chain(*members)))
     if not metric_names:
         raise UnknownMetric(f"No metric was asked for. Known: {', '.join(metric.names())}.")
     resolved = resolve_entries(
@@ -204,21 +193,15 @@ class MetricResult:
 
 def measure_trial(measure: MetricRequest, draws: int, trial: Trial) -> Steps[list[MetricResult]]:
     """Run a metric on all explanations of a trial, and on `draws` random ones, as a generator of its requests."""
-    outcome, nulls = (yield from measure.ask(trial)), None
+    outcome = yield from measure.ask(trial)
+    nulls: list[Outcome] = []
     if measure.constant is None and not np.isnan(outcome.values).all():
-        nulls = []
         for null in measure.build_null_trials(trial, draws):
             nulls.append((yield from measure.ask(null)))
-    return [
-        MetricResult(
-            _none_if_nan(outcome.values[row]),
-            _find_null(measure, nulls, row),
-            outcome.why_not.get(row),
-            outcome.error,
-            *_list_parts(measure, outcome, nulls, row),
-        )
-        for row in range(len(trial.names))
-    ]
+    rows = range(len(trial.names))
+    # One trial of random explanations serves all rows, unless each row has its own.
+    by_row = [nulls[min(row, len(nulls) - 1)] if nulls else None for row in rows]
+    return [_build_result(measure, outcome, by_row[row], row) for row in rows]
 
 
 def build_trial_steps(measures: Sequence[MetricRequest], draws: int) -> list[TrialStep]:
@@ -226,31 +209,30 @@ def build_trial_steps(measures: Sequence[MetricRequest], draws: int) -> list[Tri
     return [partial(measure_trial, measure, draws) for measure in measures]
 
 
-def _find_null(measure: MetricRequest, nulls: list[Outcome] | None, row: int) -> float | None:
-    if measure.constant is not None:
-        return measure.constant
-    if nulls is None:
-        return None
-    values = nulls[row if len(nulls) > 1 else 0].values
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else None
-
-
-def _list_parts(
-    measure: MetricRequest, outcome: Outcome, nulls: list[Outcome] | None, row: int
-) -> tuple[tuple[str, ...], OptionalFloats | None, tuple[OptionalFloats, ...] | None]:
+def _build_result(
+    measure: MetricRequest, outcome: Outcome, null: Outcome | None, row: int
+) -> MetricResult:
+    """Return the result of the explanation in `row`; `null` is the outcome of random ones."""
+    chance, names, own, drawn = measure.constant, tuple(outcome.parts), None, None
+    if null is not None and len(known := null.values[~np.isnan(null.values)]):
+        chance = float(known.mean())
     if not measure.aggregates:
-        return (), None, None
-    own, drawn = None, None
-    names = tuple(outcome.parts)
-    if outcome.parts:
+        names = ()
+    elif names:
         own = tuple(_none_if_nan(outcome.parts[name][row]) for name in names)
-    if nulls is not None and all(null.parts for null in nulls):
-        chance = nulls[row if len(nulls) > 1 else 0]
-        names = names or tuple(chance.parts)
-        draws = np.stack([chance.parts[name] for name in names], -1)
+    if measure.aggregates and null is not None and null.parts:
+        names = names or tuple(null.parts)
+        draws = np.stack([null.parts[name] for name in names], -1)
         drawn = tuple(tuple(map(_none_if_nan, draw)) for draw in draws)
-    return names, own, drawn
+    return MetricResult(
+        _none_if_nan(outcome.values[row]),
+        chance,
+        outcome.why_not.get(row),
+        outcome.error,
+        names,
+        own,
+        drawn,
+    )
 
 
 def _none_if_nan(value: Any) -> float | None:
@@ -295,47 +277,3 @@ def try_method(
     # A tagger returns one explanation per entity.
     explanations = result.flatten() if isinstance(result, Explanations) else [result]
     return None, sum(explanation.passes.backward for explanation in explanations)
-
-
-# Methods with more forward passes are not timed; their time is estimated from that of one pass.
-_MOST_CALLS = 100
-
-
-@dataclass(frozen=True)
-class MethodTimes:
-    """Seconds of a forward pass and of each method on one example, and the passes spent on timing."""
-
-    forward: float
-    methods: dict[str, float]  # only methods that work on this model
-    calls: int
-
-
-def time_methods(
-    explainer: Explainer, requests: Sequence[MethodRequest], value: Any, tokens: int
-) -> MethodTimes:
-    """Time each method alone on one example; trace methods run twice: the first run warms up."""
-    seconds: dict[str, float] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings come when the examples are explained
-        forward, calls = _time_last(partial(explainer.predict, value, truncate=True), 2), 2
-        for request in requests:
-            extra, runs = (0, 2) if request.reads else (request.extra_forwards(tokens), 1)
-            if extra > _MOST_CALLS:
-                seconds[request.name] = forward * (1 + extra)
-                continue
-            explain = partial(explainer.explain, method=request.name, params=request.params)
-            try:
-                seconds[request.name] = _time_last(partial(explain, value, truncate=True), runs)
-            except WhenceError:  # the evaluation reports the reason
-                continue
-            finally:
-                calls += runs * (1 + extra)
-    return MethodTimes(forward, seconds, calls)
-
-
-def _time_last(run: Callable[[], Any], runs: int) -> float:
-    """Return the seconds of the last of several runs."""
-    for _ in range(runs):
-        started = time.perf_counter()
-        run()
-    return time.perf_counter() - started

@@ -15,8 +15,12 @@
 With too few examples for any candidate, the recommendation says how many are needed.
 """
 
+import time
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from whence.core.errors import BadParameter, InputError, WhenceError
@@ -31,7 +35,6 @@ from whence.methods import method as method_registry
 from whence.metrics import metric as metric_registry
 from whence.studies.evaluation.evaluate import RANKINGS, evaluate
 from whence.studies.evaluation.evaluation import Evaluation, describe_failure
-from whence.studies.evaluation.measure import MethodTimes, time_methods
 from whence.studies.evaluation.statistics import LEVEL, describe_too_few
 
 if TYPE_CHECKING:
@@ -50,6 +53,7 @@ _MAX_EXAMPLES = 100  # examples; more add little certainty
 _MIN_EXAMPLES = 20  # fewer examples decide little
 _SHARES = 5  # removal shares (ERASER) of each deciding metric
 _PROBES = 3  # short passes that test once whether padding is neutral
+_MAX_TIMED_CALLS = 100  # the time of more forward passes is estimated from that of one
 
 
 @dataclass(frozen=True)
@@ -107,37 +111,42 @@ def plan_recommendation(
     defaults = [name for name in method_registry.names() if name != "random"]
     requests = resolve_methods(defaults if methods is None else methods, params, explainer.fillers)
     drawn = _draw_lengths(explainer, examples, seed)
-    few = drawn[: min(_MIN_EXAMPLES, len(drawn))]
-    costs = {r.name: 1 + sum(r.extra_forwards(n) for _, n in few) / len(few) for r in requests}
-    times = _time_typical_example(explainer, requests, examples, few)
-    timings, allowed = times.methods, budget * times.forward
+    few = dict([*drawn.items()][:_MIN_EXAMPLES])
+    costs = {
+        request.name: 1 + sum(map(request.extra_forwards, few.values())) / len(few)
+        for request in requests
+    }
+    forward, timings, spent = _time_typical_example(explainer, requests, examples, few)
 
-    def fits(some: Sequence[MethodRequest], chosen: Sequence[tuple[int, int]]) -> bool:
+    def count_calls(some: Sequence[MethodRequest], chosen: Mapping[int, int]) -> int:
+        return spent + _count_calls(some, list(chosen.values()))
+
+    def fits(some: Sequence[MethodRequest], chosen: Mapping[int, int]) -> bool:
         seconds = len(chosen) * sum(timings.get(request.name, 0.0) for request in some)
-        return times.calls + _count_calls(some, chosen) <= budget and seconds <= allowed
+        return count_calls(some, chosen) <= budget and seconds <= budget * forward
 
     affordable = sorted(requests, key=lambda r: (timings.get(r.name, 0.0), costs[r.name]))
     while len(affordable) > 1 and not fits(affordable, few):
         affordable.pop()
-    if (least := times.calls + _count_calls(affordable, few)) > budget:
+    if (least := count_calls(affordable, few)) > budget:
         raise BadParameter(
             f"A budget of {budget:,} model calls is too small: {affordable[0].name} alone on {len(few)} examples takes "
             f"{least:,}. Give at least that."
         )
-    most = range(min(_MAX_EXAMPLES, len(drawn)), 0, -1)
+    samples = (dict([*drawn.items()][:count]) for count in range(len(drawn), 0, -1))
     # A single slow method is still tested, on the minimum number of examples.
-    count = next((n for n in most if fits(affordable, drawn[:n])), len(few))
-    chosen = drawn[:count]
-    calls = times.calls + _count_calls(affordable, chosen)
+    chosen = next((sample for sample in samples if fits(affordable, sample)), few)
+    calls = count_calls(affordable, chosen)
     metrics: tuple[str, ...] = FIXED_METRICS
-    if (all_calls := calls + _count_repeat_calls(affordable, chosen)) <= budget:
-        metrics, calls = (*FIXED_METRICS, OPTIONAL_METRIC), all_calls
+    repeats = _count_repeat_calls(affordable, list(chosen.values()))
+    if calls + repeats <= budget:
+        metrics, calls = (*FIXED_METRICS, OPTIONAL_METRIC), calls + repeats
     names = {request.name for request in affordable}
     return RecommendationPlan(
         tuple(request.name for request in requests if request.name in names),
         {name: round(calls) for name, calls in costs.items() if name not in names},
         metrics,
-        tuple(sorted(number for number, _ in chosen)),
+        tuple(sorted(chosen)),
         len(examples),
         calls,
         budget,
@@ -149,30 +158,50 @@ def _time_typical_example(
     explainer: Explainer,
     requests: Sequence[MethodRequest],
     examples: Sequence[Example],
-    few: Sequence[tuple[int, int]],
-) -> MethodTimes:
-    """Time the methods on the example of median length, or the nearest one that the model can take."""
-    middle = sorted(tokens for _, tokens in few)[len(few) // 2]
-    for number, tokens in sorted(few, key=lambda pair: abs(pair[1] - middle)):
-        try:
-            return time_methods(explainer, requests, examples[number].given, tokens)
-        except WhenceError:  # the evaluation reports the reason
-            continue
-    return MethodTimes(0.0, {}, 0)
+    few: Mapping[int, int],
+) -> tuple[float, dict[str, float], int]:
+    """Time a forward pass and the methods on the example of median length, or the nearest that the model can take.
+
+    Return the seconds of the pass, those of each method that works on this model, and the passes spent. Methods that
+    make equally many calls may differ by fifty times in seconds. Trace methods run twice: the first run warms up.
+    """
+    middle = sorted(few.values())[len(few) // 2]
+    for number, tokens in sorted(few.items(), key=lambda pair: abs(pair[1] - middle)):
+        value, seconds = examples[number].given, dict[str, float]()
+        with warnings.catch_warnings(), suppress(WhenceError):  # the evaluation reports both
+            warnings.simplefilter("ignore")
+            forward, calls = _time_last(partial(explainer.predict, value, truncate=True), 2), 2
+            for request in requests:
+                extra, runs = (0, 2) if request.reads else (request.extra_forwards(tokens), 1)
+                if extra > _MAX_TIMED_CALLS:
+                    seconds[request.name] = forward * (1 + extra)
+                    continue
+                calls += runs * (1 + extra)
+                explain = partial(explainer.explain, method=request.name, params=request.params)
+                with suppress(WhenceError):
+                    seconds[request.name] = _time_last(partial(explain, value, truncate=True), runs)
+            return forward, seconds, calls
+    return 0.0, {}, 0
 
 
-def _draw_lengths(
-    explainer: Explainer, examples: Sequence[Example], seed: int
-) -> list[tuple[int, int]]:
-    """Draw readable examples, up to the maximum; return their indices and token counts."""
-    lengths: list[tuple[int, int]] = []
+def _time_last(run: Callable[[], Any], runs: int) -> float:
+    """Return the seconds of the last of several runs."""
+    for _ in range(runs):
+        started = time.perf_counter()
+        run()
+    return time.perf_counter() - started
+
+
+def _draw_lengths(explainer: Explainer, examples: Sequence[Example], seed: int) -> dict[int, int]:
+    """Draw readable examples, up to the maximum; return the number of tokens of each, by its index."""
+    lengths: dict[int, int] = {}
     error: InputError | None = None
     for number in shuffle_indices(examples, seed):
         if len(lengths) == _MAX_EXAMPLES:
             break
         try:
             (item,), _ = encode_inputs([examples[number].given], explainer.loaded, truncate=True)
-            lengths.append((number, len(item)))
+            lengths[number] = len(item)
         except InputError as wrong:
             error = wrong
     if error is not None and not lengths:
@@ -180,25 +209,23 @@ def _draw_lengths(
     return lengths
 
 
-def _count_calls(requests: Sequence[MethodRequest], chosen: Sequence[tuple[int, int]]) -> int:
+def _count_calls(requests: Sequence[MethodRequest], lengths: Sequence[int]) -> int:
     """Return the maximum of forward passes: explaining, removing shares, leaving out each token."""
+
+    def count_extra(tokens: int) -> int:
+        return sum(request.extra_forwards(tokens) for request in requests)
+
+    shares = 2 * _SHARES * (len(requests) + RANKINGS)
     # Each method is first tried alone on one example, at most the longest.
-    longest = max((tokens for _, tokens in chosen), default=0)
-    total = _PROBES + len(requests) + sum(request.extra_forwards(longest) for request in requests)
-    for _, tokens in chosen:
-        own = sum(request.extra_forwards(tokens) for request in requests)
-        shares = 2 * _SHARES * (len(requests) + RANKINGS)
-        total += 1 + own + shares + tokens + 1
-    return total
+    tries = _PROBES + len(requests) + count_extra(max(lengths, default=0))
+    return tries + sum(1 + count_extra(tokens) + shares + tokens + 1 for tokens in lengths)
 
 
-def _count_repeat_calls(
-    requests: Sequence[MethodRequest], chosen: Sequence[tuple[int, int]]
-) -> int:
+def _count_repeat_calls(requests: Sequence[MethodRequest], lengths: Sequence[int]) -> int:
     """Return the forward passes of repeating explanations as often as `sensitivity` does."""
     entry = metric_registry.get(OPTIONAL_METRIC)
     defaults = {name: parameter.default for name, parameter in entry.parameters.items()}
-    calls = sum(len(requests) + sum(r.extra_forwards(t) for r in requests) for _, t in chosen)
+    calls = sum(1 + request.extra_forwards(n) for request in requests for n in lengths)
     return int(entry.facts["again"](0, defaults)) * calls
 
 
@@ -310,11 +337,22 @@ def apply_rule(
         for name in table.methods
         if all(table.cell(name, metric).beats_random for metric in DECIDING_METRICS)
     ]
+    untested = (
+        f" Not tested, as the budget is too small for them: {', '.join(left_out)}."
+        if left_out
+        else ""
+    )
     if not candidates:
-        sentence = _describe_no_candidate(table, n) + _describe_untested(left_out)
+        sentence = _describe_no_candidate(table, n) + untested
         return {"method": None, "best": None, "equals": [], "sentence": sentence}
     effects = {name: _compute_mean_effect(table, name) for name in candidates}
-    standing = [n for n in candidates if not _is_outdone(table, n, candidates)] or candidates
+    outdone = {
+        name
+        for name in candidates
+        for other in candidates
+        if _find_losing_metrics(table, name, other) and not _find_losing_metrics(table, other, name)
+    }
+    standing = [name for name in candidates if name not in outdone] or candidates
     best = max(standing, key=lambda name: effects[name])
     equals = [n for n in standing if n == best or not _find_losing_metrics(table, n, best)]
     timed = seconds is not None and seconds.keys() >= set(equals)
@@ -324,13 +362,8 @@ def apply_rule(
     }
     most = min(costs.values()) * (_AS_QUICK if timed else 1)
     chosen = max((n for n in equals if costs[n] <= most), key=lambda name: effects[name])
-    sentence = _describe_choice(table, chosen, best, candidates, costs, n, timed=timed)
-    return {
-        "method": chosen,
-        "best": best,
-        "equals": equals,
-        "sentence": sentence + _describe_untested(left_out),
-    }
+    sentence = _describe_choice(table, chosen, best, candidates, costs, n, timed=timed) + untested
+    return {"method": chosen, "best": best, "equals": equals, "sentence": sentence}
 
 
 def _compute_mean_effect(table: Evaluation, method: str) -> float:
@@ -341,31 +374,18 @@ def _compute_mean_effect(table: Evaluation, method: str) -> float:
 
 def _find_losing_metrics(table: Evaluation, method: str, best: str) -> list[str]:
     """Return the deciding metrics by which the best method is better than another, beyond chance."""
-    metrics = []
-    for metric in DECIDING_METRICS:
-        for pair in table.pairs(metric):
-            if {pair["a"], pair["b"]} == {method, best} and pair["gain"] is not None:
-                gain = pair["gain"]["mean"] * (1 if pair["a"] == best else -1)
-                if gain > 0 and pair["p"] < LEVEL:
-                    metrics.append(metric)
-    return metrics
-
-
-def _is_outdone(table: Evaluation, method: str, candidates: Sequence[str]) -> bool:
-    """Return whether a candidate is better than a method in a deciding metric, and worse in none."""
-    return any(
-        _find_losing_metrics(table, method, other)
-        and not _find_losing_metrics(table, other, method)
-        for other in candidates
-        if other != method
-    )
+    return [
+        metric
+        for metric in DECIDING_METRICS
+        for pair in table.pairs(metric)
+        if {pair["a"], pair["b"]} == {method, best} and pair["gain"] is not None
+        if pair["gain"]["mean"] * (1 if pair["a"] == best else -1) > 0 and pair["p"] < LEVEL
+    ]
 
 
 def _compute_mean_calls(table: Evaluation, method: str) -> float:
-    cost = table.cost[method]
-    return sum(
-        interval.mean for what in ("forward", "backward") if (interval := cost[what]) is not None
-    )
+    costs = (table.cost[method][what] for what in ("forward", "backward"))
+    return sum(cost.mean for cost in costs if cost is not None)
 
 
 def _describe_choice(
@@ -378,6 +398,13 @@ def _describe_choice(
     *,
     timed: bool,
 ) -> str:
+    def format_cost(name: str) -> str:
+        if timed:
+            return f"{costs[name]:.2g} s per example"
+        seconds = table.cost[name]["seconds"]
+        timing = "" if seconds is None else f" ({seconds.mean:.2g} s)"
+        return f"{_compute_mean_calls(table, name):.3g}{timing} per example"
+
     figures = []
     for metric in DECIDING_METRICS:
         cell = table.cell(chosen, metric)
@@ -395,21 +422,12 @@ def _describe_choice(
         text += f" and is better than {whom} by {' or '.join(DECIDING_METRICS)}"
     elif chosen == best:
         whom = f"{len(others)} others" if len(others) > _MAX_NAMED_METHODS else " and ".join(others)
-        cost = (
-            f"is as quick as any of them, {costs[chosen]:.2g} s per example"
-            if timed
-            else f"takes no more model calls than they do, {_format_cost(table, chosen)}"
-        )
-        text += (
-            f", has the largest mean effect, cannot be told to be better than {whom}, and {cost}"
-        )
+        verb = "is as quick as any of them" if timed else "takes no more model calls than they do"
+        text += f", has the largest mean effect, cannot be told to be better than {whom}, and {verb}, {format_cost(chosen)}"
     else:
-        cost = (
-            f"is quicker, {costs[chosen]:.2g} s per example instead of {costs[best]:.2g} s"
-            if timed
-            else f"takes fewer model calls, {_format_cost(table, chosen)} instead of {_format_cost(table, best)}"
-        )
-        text += f", cannot be told from the best, {best}, and {cost}"
+        verb = "is quicker" if timed else "takes fewer model calls"
+        of_best = format_cost(best).removesuffix(" per example" if timed else "")
+        text += f", cannot be told from the best, {best}, and {verb}, {format_cost(chosen)} instead of {of_best}"
     return f"{text}{_describe_better_methods(table, chosen)}."
 
 
@@ -423,12 +441,6 @@ def _describe_better_methods(table: Evaluation, chosen: str) -> str:
     more = len(better) - _MAX_NAMED_METHODS
     named = ", ".join([*better[:_MAX_NAMED_METHODS], *([f"and {more} more are"] * (more > 0))])
     return f"; but {named}" if better else ""
-
-
-def _format_cost(table: Evaluation, method: str) -> str:
-    seconds = table.cost[method]["seconds"]
-    timing = "" if seconds is None else f" ({seconds.mean:.2g} s)"
-    return f"{_compute_mean_calls(table, method):.3g}{timing} per example"
 
 
 def _describe_no_candidate(table: Evaluation, n: int) -> str:
@@ -460,9 +472,3 @@ def _describe_no_candidate(table: Evaluation, n: int) -> str:
         f"{who} be told from random explanations in both {both} on these {n} examples: do not rely "
         f"on {them} here, or test on more examples."
     )
-
-
-def _describe_untested(left_out: Collection[str]) -> str:
-    if not left_out:
-        return ""
-    return f" Not tested, as the budget is too small for them: {', '.join(left_out)}."

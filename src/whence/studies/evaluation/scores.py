@@ -10,14 +10,9 @@ import numpy as np
 from whence.core.errors import WhenceError
 from whence.explain.examine import strip_method_name
 from whence.explain.explanation import Explanation
-from whence.metrics._trial import Trial, TrialStep
+from whence.metrics._trial import Trial
 from whence.stats.intervals import Array
-from whence.studies.evaluation.measure import (
-    MetricRequest,
-    MetricResult,
-    OptionalFloats,
-    build_trial_steps,
-)
+from whence.studies.evaluation.measure import MetricRequest, MetricResult
 
 
 class ScoreTables:
@@ -41,31 +36,21 @@ class ScoreTables:
         self.failures: dict[str, ReasonCounts] = {name: ReasonCounts() for name in methods}
         self.refused = ReasonCounts()  # inputs refused before any method
         self.cut: set[int] = set()  # truncated examples
-        self.warned: dict[
-            str, set[int]
-        ] = {}  # warnings about inputs, with the indices of their examples
+        # Warnings about inputs, with the indices of their examples.
+        self.warned: dict[str, set[int]] = defaultdict(set)
 
     def add(self, example: int, trial: Trial, explanations: Mapping[str, Explanation]) -> None:
-        """Record the results of all metrics on one trial, which was made for `steps`."""
+        """Record the results of all metrics on one trial, which was made for `build_trial_steps`."""
         for _, message in trial.item.warnings:
-            self.warned.setdefault(message, set()).add(example)
+            self.warned[message].add(example)
         for name, explanation in explanations.items():
+            passes, dropped = explanation.passes, explanation.source.dropped
             self.record_cost(
-                example,
-                name,
-                explanation.passes.forward,
-                explanation.passes.backward,
-                explanation.seconds,
-                explanation.source.dropped,
+                example, name, passes.forward, passes.backward, explanation.seconds, dropped
             )
         for measure, results in zip(self.measures, trial.results, strict=True):
             for name, result in zip(trial.names, results, strict=True):
                 self.record_result(example, name, measure, result)
-
-    @property
-    def steps(self) -> list[TrialStep]:
-        """The steps of every trial: run each metric, and run it on random explanations."""
-        return build_trial_steps(self.measures, self.draws)
 
     def record_cost(
         self,
@@ -94,12 +79,21 @@ class ScoreTables:
             self.nulls[measure.name][place] = result.null
         if result.why is not None:
             self.why_not[method, measure.name].add(result.why, example)
-        if result.null_parts is not None:
-            self._keep(
-                self.null_parts, measure, place, result.part_names, result.null_parts, self.draws
-            )
-        if result.parts is not None:
-            self._keep(self.parts, measure, place, result.part_names, (result.parts,))
+        own = None if result.parts is None else (result.parts,)
+        for tables, parts, draws in (
+            (self.parts, own, 1),
+            (self.null_parts, result.null_parts, self.draws),
+        ):
+            if parts is None:
+                continue
+            self.part_names.setdefault(measure.name, list(result.part_names))
+            rows = np.array(parts, dtype=np.float64)
+            # Too few rankings are repeated, in each example from another one on, so that all count equally.
+            rows = rows[(np.arange(draws) + example) % len(rows)]
+            if measure.name not in tables:
+                shape = (self.examples, len(self.methods), *rows.shape)
+                tables[measure.name] = np.full(shape, np.nan)
+            tables[measure.name][place] = rows
 
     def __len__(self) -> int:
         """Return the number of examples that at least one method explained."""
@@ -113,25 +107,6 @@ class ScoreTables:
     def record_failure_code(self, example: int, method: str | None, code: str, why: str) -> None:
         """Record a failure by its error code and message."""
         (self.refused if method is None else self.failures[method]).add(why, example, code)
-
-    def _keep(
-        self,
-        tables: dict[str, Array],
-        measure: MetricRequest,
-        place: tuple[int, int],
-        names: Sequence[str],
-        parts: Sequence[OptionalFloats],
-        draws: int = 1,
-    ) -> None:
-        """Store the parts of a value, or of each random draw; too few rankings are repeated."""
-        self.part_names.setdefault(measure.name, list(names))
-        rows = np.array(parts, dtype=np.float64)
-        # A different first ranking for each example, so that repeated rankings count equally overall.
-        rows = rows[(np.arange(draws) + place[0]) % len(rows)]
-        if measure.name not in tables:
-            shape = (self.examples, len(self.methods), *rows.shape)
-            tables[measure.name] = np.full(shape, np.nan)
-        tables[measure.name][place] = rows
 
     def _blank(self) -> Array:
         return np.full((self.examples, len(self.methods)), np.nan)

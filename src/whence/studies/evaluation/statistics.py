@@ -52,7 +52,14 @@ class AgreementScores:
         if not self._measures:
             return
         count = len(trial.names)
-        both = _join_trials(trial, trial.null(self._draws))
+        null = trial.null(self._draws)
+        both = replace(
+            trial,
+            names=trial.names + null.names,
+            scores=np.concatenate([trial.scores, null.scores]),
+            signed=trial.signed + null.signed,
+            axioms=trial.axioms + null.axioms,
+        )
         for measure in self._measures:
             outcome = measure.run(both)
             pairs = outcome.pairs
@@ -91,17 +98,6 @@ class AgreementScores:
         return rows
 
 
-def _join_trials(trial: Trial, other: Trial) -> Trial:
-    """Return the explanations of both trials as one trial."""
-    return replace(
-        trial,
-        names=trial.names + other.names,
-        scores=np.concatenate([trial.scores, other.scores]),
-        signed=trial.signed + other.signed,
-        axioms=trial.axioms + other.axioms,
-    )
-
-
 _DRAWS = 2000  # enough for costs in two digits
 
 
@@ -110,29 +106,22 @@ def compute_costs(
 ) -> dict[str, Any]:
     """Return the number of examples a method explained, and its mean costs with intervals."""
     key = ("evaluate", "cost", seed)
-    costs: dict[str, Any] = {}
-    for what in ("seconds", "forward", "backward"):
+    costs: dict[str, Any] = dict.fromkeys(("seconds", "forward", "backward"))
+    for what in costs:
         values = getattr(notes, what)[order, place]
         values = values[~np.isnan(values)]
         if not len(values):
-            costs[what] = None
             continue
-        interval = (
-            _bootstrap_batch_times(values, key)
-            if what == "seconds"
-            else bootstrap(values, key, draws=_DRAWS)
-        )
+        if what == "seconds":  # batches, not examples: the time of a batch is one observation
+            _, first, examples = np.unique(values, return_index=True, return_counts=True)
+            counts = examples[np.argsort(first)].astype(np.float64)
+            times = values[np.sort(first)] * counts
+            interval = bootstrap_seconds_per_example(times, counts, key)
+        else:
+            interval = bootstrap(values, key, draws=_DRAWS)
         ends = {"least": float(values.min()), "most": float(values.max())}
         costs[what] = {**asdict(interval), **ends}
     return {"explained": int((~np.isnan(notes.forward[:, place])).sum()), **costs}
-
-
-def _bootstrap_batch_times(seconds: Array, key: SeedKey) -> Interval:
-    """Bootstrap batches, not examples: the time of a batch is one observation."""
-    _, first, examples = np.unique(seconds, return_index=True, return_counts=True)
-    order = np.argsort(first)
-    times, counts = seconds[np.sort(first)], examples[order].astype(np.float64)
-    return bootstrap_seconds_per_example(times * counts, counts, key)
 
 
 def bootstrap_seconds_per_example(seconds: Array, counts: Array, key: SeedKey) -> Interval:
@@ -160,13 +149,9 @@ class MetricComparison:
 
     cells: list[dict[str, Any]]
     pairs: list[dict[str, Any]]
-    null: dict[str, Any] | None  # result of random explanations, if the same for all methods
-    comparisons: int
-    needed: int  # examples needed for any difference to be significant
-
-    def facts(self) -> dict[str, Any]:
-        """Return the facts that belong to the metric itself."""
-        return {"null": self.null, "comparisons": self.comparisons, "needed": self.needed}
+    facts: dict[
+        str, Any
+    ]  # of the metric: its null, if the same for all methods, and examples needed
 
 
 def compare_methods(
@@ -219,13 +204,12 @@ def compare_methods(
     ]
     mark_best(cells, pairs)
     comparisons = sum(p is not None for p in p_values)
-    return MetricComparison(
-        cells,
-        pairs,
-        interval_to_dict(_find_shared_null(measure, nulls, of_nulls, key)),
-        comparisons,
-        count_needed_examples(max(comparisons, 1), LEVEL),
-    )
+    facts = {
+        "null": interval_to_dict(_find_shared_null(measure, nulls, of_nulls, key)),
+        "comparisons": comparisons,
+        "needed": count_needed_examples(max(comparisons, 1), LEVEL),
+    }
+    return MetricComparison(cells, pairs, facts)
 
 
 def _is_gain(difference: Mapping[str, Any]) -> bool:
@@ -271,21 +255,18 @@ def _bootstrap_aggregate(
     """
     intervals: list[Interval | None] = []
     names = notes.part_names.get(measure.name, [])
-    known: dict[bytes, Interval] = {}
+    known: dict[bytes, Interval] = {}  # random explanations are the same for several methods
+
+    def compute_aggregate(flat: Array) -> float:
+        draws = np.moveaxis(flat.reshape(len(flat), -1, len(names)), 1, 0)
+        return float(np.mean([measure.aggregate(parts, names) for parts in draws]))
+
     for place in range(len(notes.methods)):
         tested = ~np.isnan(values[:, place])
         if not tested.any():
             intervals.append(None)
             continue
         rows = tables[measure.name][order][tested, place]  # (examples, draws, parts)
-        draws, parts = rows.shape[1:]
-
-        def compute_aggregate(some: Array, draws: int = draws, parts: int = parts) -> float:
-            by_draw = some.reshape(len(some), draws, parts)
-            return float(
-                np.mean([measure.aggregate(by_draw[:, draw], names) for draw in range(draws)])
-            )
-
         flat = rows.reshape(len(rows), -1)
         if flat.tobytes() not in known:
             known[flat.tobytes()] = bootstrap(flat, key, statistic=compute_aggregate, draws=2000)

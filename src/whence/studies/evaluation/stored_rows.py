@@ -93,12 +93,16 @@ def find_stored_units(words: Sequence[int | None], unit: str) -> tuple[tuple[int
 
 
 def _build_stored_trial(rows: Sequence[StoreRow], setting: StoredSetting) -> Trial:
-    """Return a trial of stored explanations, for metrics of agreement; it has no model."""
+    """Return a trial of stored explanations, for metrics of agreement, which ask no model: it has none."""
     first, names = rows[0], tuple(row["method"] for row in rows)
-    missing = _MissingModel()
+    key = tuple(first["ids"])
+    if (
+        key[-1] < 0
+    ):  # the key of an image is the hash of its pixels, stored signed, and a negative number
+        key = (key[0] % (1 << 64), *key[1:])
     units = find_stored_units(first["words"], setting.unit)
     return Trial(
-        item=cast(EncodedInput, _StoredInput(tuple(first["ids"]), len(first["scores"]))),
+        item=cast(EncodedInput, _StoredInput(key, len(first["scores"]))),
         task=setting.task,
         names=names,
         scores=np.stack([_read_scores(row, units) for row in rows]),
@@ -107,8 +111,8 @@ def _build_stored_trial(rows: Sequence[StoreRow], setting: StoredSetting) -> Tri
             {axiom["axiom"]: axiom["residual"] for axiom in row["axioms"]} for row in rows
         ),
         units=units,
-        removed=cast(RemovalPredictions, missing),
-        again=cast(ExplanationRepeater, missing),
+        removed=cast(RemovalPredictions, None),
+        again=cast(ExplanationRepeater, None),
         marked=None,
         seed=setting.seed,
     )
@@ -135,24 +139,11 @@ def _is_signed(name: str, params: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class _StoredInput:
-    """A stored input: its token ids, which key the random draws, and its length."""
+    """A stored input: the numbers that key its random draws, and its length."""
 
-    ids: tuple[int, ...]
+    key: tuple[int, ...]
     length: int
     picture: None = None
 
-    @property
-    def key(self) -> tuple[int, ...]:
-        # The key of an image is the hash of its pixels, stored signed, and a negative number.
-        if self.ids[-1] >= 0:
-            return self.ids
-        return (self.ids[0] % (1 << 64), *self.ids[1:])
-
     def __len__(self) -> int:
         return self.length
-
-
-class _MissingModel:
-    """Placeholder for the model of stored explanations, which metrics of agreement do not query."""
-
-    stages: tuple[str, ...] = ()
