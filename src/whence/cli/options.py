@@ -41,7 +41,7 @@ complete_metric = partial(_complete_name, "metric", "metrics")
 complete_experiment = partial(_complete_name, "experiment", "studies/audit/experiments")
 
 
-def option(panel: str, help: str, *names: str, default: Any = None, **how: Any) -> Any:
+def option(panel: str | None, help: str, *names: str, default: Any = None, **how: Any) -> Any:
     """Return an option, which the help shows in a panel."""
     return typer.Option(default, *names, help=help, rich_help_panel=panel, **how)
 
