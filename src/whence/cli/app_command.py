@@ -90,16 +90,18 @@ def serve_app(
             from whence.app.settings import Settings
 
             find_built_page()
-            _check_names([*(model or []), *(compare or ())])
-            _check_columns(data, {"--text": text, "--pair": pair, "--label": label})
+            columns = {"text": text, "pair": pair, "label": label}
+            named = [name for name, column in columns.items() if column is not None]
+            if named and not data:
+                raise BadParameter(
+                    f"--{named[0]} names a column of a data set. Give one: --data FILE."
+                )
             models, model_pair = _resolve_models(model, compare)
             settings = Settings(
                 models=models,
                 compare=model_pair,
                 data=tuple(data or ()),
-                text=text,
-                pair=pair,
-                label=label,
+                **columns,
                 results=tuple(results or ()),
                 runs=runs,
                 host=host,
@@ -111,23 +113,12 @@ def serve_app(
                 seconds=seconds,
             )
         fragment = "" if compare is None else "#/compare"
-        _run_server(settings, listening, fragment, _has_browser() if open is None else open)
-
-
-def _check_names(names: list[str]) -> None:
-    """Raise BadParameter if an option was taken for a model because a name is missing."""
-    for name in names:
-        if name.startswith("-"):
-            raise BadParameter(
-                f"{name!r} is an option and no model: --model takes one name, --compare takes two, BASE and TUNED."
+        if open is None:
+            graphical = sys.platform in ("darwin", "win32") or bool(
+                os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
             )
-
-
-def _check_columns(data: list[Path] | None, columns: dict[str, str | None]) -> None:
-    """Raise BadParameter if a column is named without a data set."""
-    named = [option for option, column in columns.items() if column is not None]
-    if named and not data:
-        raise BadParameter(f"{named[0]} names a column of a data set. Give one: --data FILE.")
+            open = graphical and sys.stdout.isatty() and not os.environ.get("SSH_CONNECTION")
+        _run_server(settings, listening, fragment, open)
 
 
 def _resolve_models(
@@ -135,6 +126,12 @@ def _resolve_models(
 ) -> tuple[tuple[str, ...], tuple[str, str] | None]:
     """Return the models to serve and the pair to compare; by default the built-in ones."""
     from whence.models.model_files import BUILTIN
+
+    for name in (*(models or []), *(compare or ())):
+        if name.startswith("-"):  # an option, taken for a model because a name is missing
+            raise BadParameter(
+                f"{name!r} is an option and no model: --model takes one name, --compare takes two, BASE and TUNED."
+            )
 
     if not models and compare is None:
         return tuple(BUILTIN), ("reviews-base", "reviews")
@@ -165,40 +162,27 @@ def _listen(host: str, port: int | None) -> socket.socket:
             why = error.strerror or str(error)
         else:
             return listening
-    if port is None:
-        raise CannotServe(
-            f"None of the ports {ports[0]} to {ports[-1]} of {host} can be listened at: {why}. Give one: --port P."
-        )
     raise CannotServe(
-        f"Port {port} of {host} cannot be listened at: {why}. Give another, or leave --port out to get the next free "
-        "one."
+        f"None of the ports {ports[0]} to {ports[-1]} of {host} can be listened at: {why}. Give one: --port P."
+        if port is None
+        else f"Port {port} of {host} cannot be listened at: {why}. Give another, or leave --port out to get the next "
+        "free one."
     )
-
-
-def _has_browser() -> bool:
-    """Return whether a browser can be opened: a terminal, no SSH, a graphical display."""
-    if not sys.stdout.isatty() or os.environ.get("SSH_CONNECTION"):
-        return False
-    graphical = sys.platform in ("darwin", "win32") or bool(
-        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    )
-    return graphical
 
 
 def _run_server(settings: "Settings", listening: socket.socket, fragment: str, open: bool) -> None:
     alone = len(settings.models) == 1 and not settings.allow_load
     missing: list[WhenceError] = []
 
+    def say(problem: object) -> None:
+        print(f"whence: {problem}", file=sys.stderr, flush=True)
+
     def handle_load_failure(error: Exception) -> None:
         if alone and isinstance(error, WhenceError):
             missing.append(error)
             server.should_exit = True
         else:
-            print(
-                f"whence: {settings.models[0]} cannot be loaded: {error}",
-                file=sys.stderr,
-                flush=True,
-            )
+            say(f"{settings.models[0]} cannot be loaded: {error}")
 
     with pause_garbage_collection():
         import uvicorn
@@ -208,7 +192,7 @@ def _run_server(settings: "Settings", listening: socket.socket, fragment: str, o
 
         application = create_app(settings, handle_load_failure)
     for problem in application.state.app_state.data.list_problems():
-        print(f"whence: {problem}", file=sys.stderr, flush=True)
+        say(problem)
     server = uvicorn.Server(
         uvicorn.Config(
             application,
@@ -223,7 +207,9 @@ def _run_server(settings: "Settings", listening: socket.socket, fragment: str, o
             http=IdleTimeoutProtocol,
         )
     )
-    address = _build_address(settings, fragment)
+    host = socket.gethostname() if settings.host in ("0.0.0.0", "::") else settings.host
+    host = f"[{host}]" if ":" in host else host
+    address = f"http://{host}:{settings.port}/?token={settings.token}{fragment}"
     print(f"whence is at {address}")
     if settings.host not in LOOPBACK_HOSTS:
         print(
@@ -243,11 +229,3 @@ def _run_server(settings: "Settings", listening: socket.socket, fragment: str, o
         # A model in the middle of a long step cannot be interrupted: exit without waiting for its thread.
         sys.stderr.flush()
         os._exit(0)
-
-
-def _build_address(settings: "Settings", fragment: str) -> str:
-    host = settings.host
-    if host in ("0.0.0.0", "::"):
-        host = socket.gethostname()
-    name = f"[{host}]" if ":" in host else host
-    return f"http://{name}:{settings.port}/?token={settings.token}{fragment}"

@@ -74,7 +74,7 @@ def evaluate(
             methods.names = methods.names or list_default_methods()
             methods.params, metric_params = _split_params(methods.params, methods.names)
             # Errors of the request are raised before a model is loaded.
-            methods.check(options.PLACEHOLDER_REPLACEMENTS)
+            methods.check(options.PLACEHOLDER_TOKENS)
             removal.check()
             examples = data.read(question_first=True)
             metrics = resolve_metrics(
@@ -83,7 +83,7 @@ def evaluate(
                 **describe_annotations(examples.examples),
                 from_text=True,
             )
-            explainer = model.load(**({} if removal.mlm is None else {"mlm": removal.mlm}))
+            explainer = model.load(mlm=removal.mlm)
         examples = examples if sample is None else examples.draw(sample, seed)
         requests = resolve_methods(methods.names, methods.params, explainer.fillers, from_text=True)
         removals = list_removals(explainer.fillers) if removal.remove == "all" else [removal.remove]
@@ -125,14 +125,8 @@ def _split_params(
     entries = [registry.get(name) for name in methods]
     method_names = {"preset", *methods, *(name for entry in entries for name in entry.parameters)}
     metric_names = {*metric.names(), *(name for entry in metric for name in entry.parameters)}
-    of_methods: dict[str, Any] = {}
-    of_metrics: dict[str, Any] = {}
-    for key, value in params.items():
-        owner = key.partition(".")[0]
-        (of_metrics if owner in metric_names and owner not in method_names else of_methods)[key] = (
-            value
-        )
-    return of_methods, of_metrics
+    groups = options.split_params(params, {"methods": method_names, "metrics": metric_names})
+    return groups["methods"], groups["metrics"]
 
 
 def _write_tables(
@@ -224,7 +218,7 @@ def recommend(
 
             methods.names = methods.names or [name for name in registry.names() if name != "random"]
             # Errors of the request are raised before a model is loaded.
-            methods.check(options.PLACEHOLDER_REPLACEMENTS)
+            methods.check(options.PLACEHOLDER_TOKENS)
             examples = data.read(question_first=True)
             explainer = model.load()
         requests = resolve_methods(methods.names, methods.params, explainer.fillers, from_text=True)

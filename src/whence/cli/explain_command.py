@@ -5,7 +5,6 @@ from typing import Any
 
 from whence.cli import options
 from whence.cli.options import INPUT, OUTPUT, option
-from whence.cli.progress_bar import pause_garbage_collection, show_progress
 from whence.core.errors import BadParameter
 from whence.core.files import check_writable, write_bytes, write_text
 
@@ -65,13 +64,9 @@ def explain(
         )
     if out is not None:
         _check_image_path(out, given)
-    with show_progress(f"loading {given.name_model(model)}") as (console, report):
-        with pause_garbage_collection():
-            explainer, source, how = given.open(model, methods)
+    with given.open(model, methods) as (explainer, source, how, console):
         choices = list(dict.fromkeys(target)) if target else [None]
-        results = [
-            explainer.explain(source, target=choice, progress=report, **how) for choice in choices
-        ]
+        results = [explainer.explain(source, target=choice, **how) for choice in choices]
         groups = [group for result in results for group in result.group_by_input()]
         if output.html is not None:
             from whence.explain.page import render_page
@@ -135,19 +130,10 @@ def _generate(
         raise BadParameter(
             "--generate takes one --answer. For a contrast of two, leave --generate out."
         )
-    with show_progress(f"loading {model.name}") as (console, report):
-        with pause_garbage_collection():
-            explainer, source, how = given.open(model, methods)
+    with given.open(model, methods) as (explainer, source, how, console):
         (name,) = how["method"]
+        own = {key: how[key] for key in ("answer", "of", "truncate", "progress")}
         generation = explainer.generate(
-            source,
-            tokens,
-            method=name,
-            params=how["params"][name],
-            answer=how["answer"],
-            granularity=pieces,
-            of=how["of"],
-            truncate=given.truncate,
-            progress=report,
+            source, tokens, method=name, params=how["params"][name], granularity=pieces, **own
         )
     output.print(generation, console)

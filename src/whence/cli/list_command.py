@@ -2,7 +2,7 @@
 
 import json
 import platform
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,6 @@ from whence.cli.options import AsJson, Device, option
 from whence.cli.progress_bar import pause_garbage_collection
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from whence.core.registry import Entry
 
 Name = str | None
@@ -31,28 +29,43 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Show versions and devices, and what can be explained on a model."""
-    report: dict[str, Any] = {"versions": _list_versions(), "devices": _list_devices()}
-    if model is not None:
-        with pause_garbage_collection():
+    versions = {"python": platform.python_version()}
+    for package in ("whence", "torch", "transformers", "tokenizers", "safetensors", "numpy"):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "not installed"
+    with pause_garbage_collection():
+        import torch
+
+        devices = [f"cpu ({torch.get_num_threads()} threads)"]
+        for i in range(torch.cuda.device_count()):
+            devices.append(f"cuda:{i} ({torch.cuda.get_device_name(i)})")
+        if torch.backends.mps.is_available():
+            devices.append("mps")
+        report: dict[str, Any] = {"versions": versions, "devices": devices}
+        if model is not None:
             from whence.explain.explainer import load
 
             explainer = load(model, device=device)
+    if model is not None:
         report["model"] = explainer.examine(text)
     if as_json:
-        _print_facts(report)
+        _print_json(report)
         return
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
-    console.print(_render_rows({**report["versions"], "devices": ", ".join(report["devices"])}))
+    facts = {**versions, "devices": ", ".join(devices)}
     if model is None:
-        console.print("\n[dim]whence doctor --model M says what can be explained on a model.")
+        note = "whence doctor --model M says what can be explained on a model."
+        _print_list(facts.items(), note, indent="")
         return
-    console.print()
-    console.print(_render_rows(report["model"]["facts"]))
-    console.print()
+    console = Console()
+    for rows in (facts, report["model"]["facts"]):
+        _print_list([(name, str(value)) for name, value in rows.items()], indent="")
+        console.print()
     methods = Table("method", "works", "why not", box=None, pad_edge=False)
     for row in report["model"]["methods"]:
         mark = Text("yes", "green") if row["works"] else Text("no", "red")
@@ -60,34 +73,23 @@ def doctor(
     console.print(methods)
 
 
-def _list_versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
-    for package in ("whence", "torch", "transformers", "tokenizers", "safetensors", "numpy"):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = "not installed"
-    return versions
-
-
-def _list_devices() -> list[str]:
-    with pause_garbage_collection():
-        import torch
-
-    cuda = torch.cuda
-    devices = [f"cpu ({torch.get_num_threads()} threads)"]
-    devices += [f"cuda:{i} ({cuda.get_device_name(i)})" for i in range(cuda.device_count())]
-    return [*devices, *(["mps"] if torch.backends.mps.is_available() else [])]
-
-
 def list_methods(name: Name = ONE, as_json: AsJson = False) -> None:
     """List the methods, or show one: formula, cost, parameters, when it misleads."""
     with pause_garbage_collection():
         from whence.methods import method
 
-        entries = [method.get(name)] if name else list(method)
-    facts = [_describe_method(entry) for entry in entries]
-    if _print_one(facts, name, as_json, _list_method_rows):
+        names = ("family", "signed", "formula", "cost", "misleads_when", "cite", "notice", "needs")
+        facts = []
+        for entry in [method.get(name)] if name else method:
+            notice, needs = entry.facts.get("notice"), sorted(entry.facts["needs"])
+            facts.append(_describe_entry(entry, names, notice=notice, needs=needs))
+    if as_json:
+        _print_json(facts)
+        return
+    if name:
+        (one,) = facts
+        signed = "yes" if one["signed"] else "no"
+        _print_one(one, ("formula", "family", "signed", "cost"), signed=signed)
         return
     rows: list[tuple[str, ...]] = []
     for each in sorted(facts, key=lambda each: (each["family"], each["name"])):
@@ -99,14 +101,38 @@ def list_methods(name: Name = ONE, as_json: AsJson = False) -> None:
     )
 
 
+_RANDOM_BASELINES = {
+    "rankings": "what random rankings of the same input get",
+    "reversed": "what random rankings of the same input get",
+    "shuffles": "what the explanation's own scores get when they are dealt out anew",
+}
+
+
 def list_metrics(name: Name = ONE, as_json: AsJson = False) -> None:
     """List the metrics, or show one: formula, range, what random explanations get, when it misleads."""
     with pause_garbage_collection():
         from whence.metrics import KINDS, metric
 
-        entries = [metric.get(name)] if name else list(metric)
-    facts = [_describe_metric(entry) for entry in entries]
-    if _print_one(facts, name, as_json, _list_metric_rows):
+        names = ("kind", "direction", "null", "formula", "cost", "misleads_when", "cite", "range")
+        facts = []
+        for entry in [metric.get(name)] if name else metric:
+            # JSON has no infinity.
+            ends = [None if abs(end) == float("inf") else end for end in entry.facts["range"]]
+            facts.append(_describe_entry(entry, names, range=ends))
+    if as_json:
+        _print_json(facts)
+        return
+    if name:
+        (one,) = facts
+        low, high = ("no bound" if end is None else f"{end:g}" for end in one["range"])
+        null = one["null"]
+        _print_one(
+            one,
+            ("formula", "kind", "better", "range", "random", "cost"),
+            better="more" if one["direction"] == "higher" else "less",
+            range=f"{low} to {high}",
+            random=_RANDOM_BASELINES[null] if isinstance(null, str) else f"{null:g}",
+        )
         return
     from rich.console import Console
 
@@ -129,12 +155,37 @@ def list_metrics(name: Name = ONE, as_json: AsJson = False) -> None:
 def list_experiments(name: Name = ONE, as_json: AsJson = False) -> None:
     """List the experiments of an audit, or show one: hypothesis, threshold, parameters, when it misleads."""
     with pause_garbage_collection():
-        from whence.studies.audit.audit import resolve_names
+        from whence.studies.audit.audit import AuditCostEstimate, resolve_names
         from whence.studies.audit.experiments import experiment
 
-        names = [name] if name else resolve_names("all", can_train=True)
-        facts = [_describe_experiment(experiment.get(each)) for each in names]
-    if _print_one(facts, name, as_json, _list_experiment_rows):
+        # The audit for which an experiment's cost is computed.
+        size = {"n": 100, "tokens": 25, "layers": 6, "heads": 12, "sites": 1}
+        size |= {"train": 1000, "epochs": 8}
+        plan = AuditCostEstimate(**size)
+        names = ("hypothesis", "measure", "threshold", "direction", "labels", "trains", "cost")
+        facts = []
+        for each in [name] if name else resolve_names("all", can_train=True):
+            entry = experiment.get(each)
+            defaults = {key: parameter.default for key, parameter in entry.parameters.items()}
+            cost = {**size, "forward": round(entry.facts["calls"](plan, defaults))}
+            facts.append(_describe_entry(entry, (*names, "misleads_when", "cite"), cost=cost))
+    if as_json:
+        _print_json(facts)
+        return
+    if name:
+        (one,) = facts
+        texts = f"{size['n']} texts of {size['tokens']} tokens"
+        if one["trains"]:
+            texts += f", and {size['train']:,} to train on for {size['epochs']} epochs"
+        needs = ["true labels"] * one["labels"] + ["training data"] * one["trains"]
+        passes = f"at most {one['cost']['forward']:,} forward passes for {texts}"
+        _print_one(
+            one,
+            ("hypothesis", "measure", "holds", "needs", "cost"),
+            holds=f"{one['direction']} {one['threshold']:g}",
+            needs=", ".join(needs) or "nothing but texts",
+            cost=f"{passes}: most are not whole ones",
+        )
         return
     _print_list(
         [(each["name"], each["summary"] + " (trains)" * each["trains"]) for each in facts],
@@ -160,12 +211,13 @@ def list_models() -> None:
     )
 
 
-def _describe_entry(entry: "Entry", facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry's registered facts as plain data."""
+def _describe_entry(entry: "Entry", names: Sequence[str], **computed: Any) -> dict[str, Any]:
+    """Return the named facts of an entry, registered or `computed`, and its parameters, as plain data."""
+    facts = {**entry.facts, **computed}
     return {
         "name": entry.name,
         "summary": entry.summary,
-        **facts,
+        **{name: facts[name] for name in names},
         "parameters": [
             {"name": p.name, "allowed": p.allowed_values, "default": p.default}
             for p in entry.parameters.values()
@@ -174,144 +226,32 @@ def _describe_entry(entry: "Entry", facts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _select_facts(entry: "Entry", *names: str) -> dict[str, Any]:
-    return {name: entry.facts[name] for name in names}
-
-
-def _describe_method(entry: "Entry") -> dict[str, Any]:
-    facts = _select_facts(entry, "family", "signed", "formula", "cost", "misleads_when", "cite")
-    notice, needs = entry.facts.get("notice"), sorted(entry.facts["needs"])
-    return _describe_entry(entry, {**facts, "notice": notice, "needs": needs})
-
-
-def _list_method_rows(facts: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "formula": facts["formula"],
-        "family": facts["family"],
-        "signed": "yes" if facts["signed"] else "no",
-        "cost": facts["cost"],
-        **_format_settings(facts),
-        "misleads when": facts["misleads_when"],
-        "source": facts["cite"],
-        **({"notice": facts["notice"]} if facts["notice"] else {}),
-    }
-
-
-_RANDOM_BASELINES = {
-    "rankings": "what random rankings of the same input get",
-    "reversed": "what random rankings of the same input get",
-    "shuffles": "what the explanation's own scores get when they are dealt out anew",
-}
-
-
-def _describe_metric(entry: "Entry") -> dict[str, Any]:
-    names = ("kind", "direction", "null", "formula", "cost", "misleads_when", "cite")
-    # JSON has no infinity.
-    ends = [None if abs(end) == float("inf") else end for end in entry.facts["range"]]
-    return _describe_entry(entry, {**_select_facts(entry, *names), "range": ends})
-
-
-def _list_metric_rows(facts: dict[str, Any]) -> dict[str, Any]:
-    low, high = ("no bound" if end is None else f"{end:g}" for end in facts["range"])
-    null = facts["null"]
-    return {
-        "formula": facts["formula"],
-        "kind": facts["kind"],
-        "better": "more" if facts["direction"] == "higher" else "less",
-        "range": f"{low} to {high}",
-        "random": _RANDOM_BASELINES[null] if isinstance(null, str) else f"{null:g}",
-        "cost": facts["cost"],
-        **_format_settings(facts),
-        "misleads when": facts["misleads_when"],
-        "source": facts["cite"],
-    }
-
-
-# The audit for which an experiment's cost is computed.
-_TYPICAL_AUDIT: dict[str, Any] = {
-    "n": 100,
-    "tokens": 25,
-    "layers": 6,
-    "heads": 12,
-    "sites": 1,
-    "train": 1000,
-    "epochs": 8,
-}
-
-
-def _describe_experiment(entry: "Entry") -> dict[str, Any]:
-    from whence.studies.audit.audit import AuditCostEstimate
-
-    plan = AuditCostEstimate(**_TYPICAL_AUDIT)
-    defaults = {name: parameter.default for name, parameter in entry.parameters.items()}
-    names = ("hypothesis", "measure", "threshold", "direction", "labels", "trains")
-    cost = {**_TYPICAL_AUDIT, "forward": round(entry.facts["calls"](plan, defaults))}
-    sources = _select_facts(entry, "misleads_when", "cite")
-    return _describe_entry(entry, {**_select_facts(entry, *names), "cost": cost, **sources})
-
-
-def _list_experiment_rows(facts: dict[str, Any]) -> dict[str, Any]:
-    cost = facts["cost"]
-    texts = f"{cost['n']} texts of {cost['tokens']} tokens"
-    if facts["trains"]:
-        texts += f", and {cost['train']:,} to train on for {cost['epochs']} epochs"
-    needs = ["true labels"] * facts["labels"] + ["training data"] * facts["trains"]
-    return {
-        "hypothesis": facts["hypothesis"],
-        "measure": facts["measure"],
-        "holds": f"{facts['direction']} {facts['threshold']:g}",
-        "needs": ", ".join(needs) or "nothing but texts",
-        "cost": f"at most {cost['forward']:,} forward passes for {texts}: most are not whole ones",
-        **_format_settings(facts),
-        "misleads when": facts["misleads_when"],
-        "source": facts["cite"],
-    }
-
-
-def _format_settings(facts: dict[str, Any]) -> dict[str, str]:
-    parameters = "\n".join(
-        f"{p['name']} = {p['default']}   ({p['allowed']})" for p in facts["parameters"]
-    )
-    presets = "\n".join(
-        f"{name}: {', '.join(f'{key}={value}' for key, value in values.items())}"
-        for name, values in facts["presets"].items()
-    )
-    return {"parameters": parameters or "none", "presets": presets or "none"}
-
-
-def _print_one(
-    facts: list[dict[str, Any]],
-    name: str | None,
-    as_json: bool,
-    list_rows: Callable[[dict[str, Any]], dict[str, Any]],
-) -> bool:
-    """Print all as JSON, or the one that is named; return whether nothing is left to print."""
-    if as_json:
-        _print_facts(facts)
-    elif name:
-        from rich.console import Console
-
-        (one,) = facts
-        Console().print(_render_rows({one["name"]: one["summary"], **list_rows(one)}))
-    return as_json or bool(name)
-
-
-def _print_facts(facts: Any) -> None:
+def _print_json(facts: Any) -> None:
     print(json.dumps(facts, ensure_ascii=False, indent=1))
 
 
-def _render_rows(rows: Mapping[str, Any]) -> "RenderableType":
-    from rich.table import Table
-    from rich.text import Text
+def _print_one(facts: dict[str, Any], names: Sequence[str], **computed: str) -> None:
+    """Print what an entry is, the named facts, its settings, when it misleads, and its source."""
+    parameters = (f"{p['name']} = {p['default']}   ({p['allowed']})" for p in facts["parameters"])
+    presets = (
+        f"{name}: {', '.join(f'{key}={value}' for key, value in values.items())}"
+        for name, values in facts["presets"].items()
+    )
+    rows = {
+        facts["name"]: facts["summary"],
+        **{name: computed.get(name) or facts[name] for name in names},
+        "parameters": "\n".join(parameters) or "none",
+        "presets": "\n".join(presets) or "none",
+        "misleads when": facts["misleads_when"],
+        "source": facts["cite"],
+    }
+    if facts.get("notice"):
+        rows["notice"] = facts["notice"]
+    _print_list(rows.items(), indent="")
 
-    table = Table.grid(padding=(0, 2))
-    for name, value in rows.items():
-        table.add_row(Text(name, "bold"), Text(str(value)))
-    return table
 
-
-def _print_list(rows: Iterable[tuple[str, ...]], note: str, indent: str = "  ") -> None:
-    """Print names with their summaries; a row of one cell is the heading of a group."""
+def _print_list(rows: Iterable[tuple[str, ...]], note: str = "", indent: str = "  ") -> None:
+    """Print names with what is to say of each; a row of one cell is the heading of a group."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -322,5 +262,7 @@ def _print_list(rows: Iterable[tuple[str, ...]], note: str, indent: str = "  ") 
             table.add_row(Text(f"{indent}{name}", "bold"), *map(Text, cells))
         else:
             table.add_row(Text(name, "dim"))
-    Console().print(table)
-    Console().print(f"\n[dim]{note}")
+    console = Console()
+    console.print(table)
+    if note:
+        console.print(f"\n[dim]{note}")

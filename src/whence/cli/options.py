@@ -7,6 +7,8 @@ so that every command declares, names and orders them alike.
 import json
 import re
 import sys
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from whence.cli.progress_bar import pause_garbage_collection, show_progress
 from whence.core.errors import BadEncoding, BadParameter, EmptyText, suggest_name
 from whence.core.files import check_writable
 
@@ -25,30 +28,20 @@ if TYPE_CHECKING:
     from whence.explain.explainer import Explainer
 
 
-def complete_method(start: str) -> list[str]:
-    """Return the completions of a method name."""
-    return _find_registered_names("method", "methods", start)
-
-
-def complete_metric(start: str) -> list[str]:
-    """Return the completions of a metric name."""
-    return _find_registered_names("metric", "metrics", start)
-
-
-def complete_experiment(start: str) -> list[str]:
-    """Return the completions of an experiment name."""
-    return _find_registered_names("experiment", "studies/audit/experiments", start)
-
-
-def _find_registered_names(kind: str, room: str, start: str) -> list[str]:
-    """Return registered names by a search of the source, without importing torch."""
+def _complete_name(kind: str, room: str, start: str) -> list[str]:
+    """Return the completions of a registered name by a search of the source, without importing torch."""
     files = (Path(__file__).parents[1] / room).glob("[!_]*.py")
     texts = [path.read_text(encoding="utf-8") for path in files]
     names = [name for text in texts for name in re.findall(rf'^@{kind}\(\s*"(\w+)"', text, re.M)]
     return sorted(name for name in names if name.startswith(start))
 
 
-def option(panel: str, help: str, *names: str, default: Any = None, **how: Any) -> Any:
+complete_method = partial(_complete_name, "method", "methods")
+complete_metric = partial(_complete_name, "metric", "metrics")
+complete_experiment = partial(_complete_name, "experiment", "studies/audit/experiments")
+
+
+def option(panel: str | None, help: str, *names: str, default: Any = None, **how: Any) -> Any:
     """Return an option, which the help shows in a panel."""
     return typer.Option(default, *names, help=help, rich_help_panel=panel, **how)
 
@@ -209,15 +202,13 @@ class RemovalOptions:
         from whence.data.removal import Removal
         from whence.explain.trials import Unit
 
-        removals = (*get_args(Removal), "all")
-        for name, value, allowed in (
-            ("remove", self.remove, removals),
-            ("unit", self.unit, get_args(Unit)),
-        ):
-            if value is not None and value not in allowed:
-                near = suggest_name(value, list(allowed))
+        allowed = {"remove": [*get_args(Removal), "all"], "unit": [*get_args(Unit)]}
+        for name, known in allowed.items():
+            value = getattr(self, name)
+            if value is not None and value not in known:
+                near = suggest_name(value, known)
                 raise BadParameter(
-                    f"--{name} must be one of {', '.join(allowed)}. Got {value!r}.{near}"
+                    f"--{name} must be one of {', '.join(known)}. Got {value!r}.{near}"
                 )
 
 
@@ -232,17 +223,17 @@ class OutputOptions:
         if self.html is not None:
             check_writable(self.html)
 
-    def print(self, result: "Result", console: "Console") -> None:
-        """Print a result or its JSON; write its HTML page if a path is given."""
+    def print(self, result: "Result", console: "Console", *paths: Path | None) -> None:
+        """Print a result and the `paths` that were written, or its JSON; write its HTML page if one is asked for."""
         if self.html is not None:
             result.to_html(self.html)
         if self.as_json:
             print_json(result.to_dict())
-            return
-        from rich.console import Console
+        else:
+            from rich.console import Console
 
-        Console().print(result)
-        print_paths(console, self.html)
+            Console().print(result)
+            print_paths(console, self.html, *paths)
 
 
 def print_paths(console: "Console", *paths: Path | None) -> None:
@@ -279,9 +270,21 @@ def parse_params(entries: list[str] | None) -> dict[str, str]:
     return values
 
 
+def split_params(
+    params: Mapping[str, str], known: Mapping[str, Collection[str]]
+) -> dict[str, dict[str, Any]]:
+    """Return parameters by the first group that knows their owner or name; those that none knows go to the first."""
+    groups: dict[str, dict[str, Any]] = {group: {} for group in known}
+    for key, value in params.items():
+        owner = key.partition(".")[0]
+        group = next((group for group, names in known.items() if owner in names), next(iter(known)))
+        groups[group][key] = value
+    return groups
+
+
 # Placeholders of a model's replacement tokens and of a picture's fills: requests are checked before it is loaded.
-PLACEHOLDER_REPLACEMENTS = {"mask": 0, "pad": 0, "unk": 0}
-_PLACEHOLDER_PATCH_REPLACEMENTS = {"black": 0, "mean": 0, "blur": 0}
+PLACEHOLDER_TOKENS = {"mask": 0, "pad": 0, "unk": 0}
+PLACEHOLDER_FILLS = {"black": 0, "mean": 0, "blur": 0}
 
 
 @dataclass
@@ -340,73 +343,69 @@ class InputOptions:
             )
         self.is_image = self.text is None  # else a picture may stand beside the text
         if self.text == "-":
-            self.text = read_standard_input()
+            self.text = _read_standard_input()
 
-    def name_model(self, model: ModelOptions) -> str:
-        """Return the name of the model; without --model, that of the built-in one for this input."""
-        if self.text is not None and self.image is not None and model.model is None:
+    @contextmanager
+    def open(
+        self,
+        model: ModelOptions,
+        methods: MethodOptions,
+        removal: RemovalOptions | None = None,
+    ) -> Iterator[tuple["Explainer", Any, dict[str, Any], "Console"]]:
+        """Context manager: show progress; yield explainer, input, the arguments of `explain` and `trust`, and the console.
+
+        Without --model, the model is the built-in one for the input. Errors of the request are raised before it is loaded.
+        """
+        text, image = self.text, self.image
+        if text is not None and image is not None and model.model is None:
             raise BadParameter(
                 "Give a text or --image, not both. To hold a text against a picture, name a model that does: --model."
             )
         if self.is_image and model.model is None:
             model.name = "shapes"
-        return model.name
+        with show_progress(f"loading {model.name}") as (console, report):
+            with pause_garbage_collection():
+                from whence.data.example import StoredImage
+                from whence.data.images import find_image_name, open_image
+                from whence.explain.request import resolve_methods
 
-    def open(
-        self, model: ModelOptions, methods: MethodOptions, **more: Any
-    ) -> tuple["Explainer", Any, dict[str, Any]]:
-        """Return the explainer, the input, and the arguments of `explain` and `trust` for it.
-
-        Errors of the request are raised before the model is loaded.
-        """
-        from whence.data.example import StoredImage
-        from whence.data.images import find_image_name, open_image
-        from whence.explain.request import resolve_methods
-
-        text, image = self.text, self.image
-        if (
-            methods.names or not self.is_image
-        ):  # the default method of a picture depends on the model
-            methods.check(
-                _PLACEHOLDER_PATCH_REPLACEMENTS if self.is_image else PLACEHOLDER_REPLACEMENTS
-            )
-        beside: dict[str, Any] = {}
-        if image is not None:
-            beside["image"] = StoredImage(open_image(image), find_image_name(image))
-        explainer = model.load(**more)
-        if text is None:
-            source = beside.pop("image")
-        elif image is None or explainer.loaded.task == "similarity":
-            source = text if self.pair is None else (text, self.pair)
-        else:
-            raise BadParameter(
-                f"Give a text or --image, not both: {explainer.loaded.name!r} does not hold pictures against texts, as "
-                "models such as CLIP do."
-            )
-        names = methods.names or [explainer.default_method(**beside)]
-        requests = resolve_methods(names, methods.params, explainer.fillers, from_text=True)
-        answers = tuple(self.answer or [])
-        return (
-            explainer,
-            source,
-            {
+                if removal is not None:
+                    removal.check()
+                # The default method of a picture depends on the model.
+                if methods.names or not self.is_image:
+                    methods.check(PLACEHOLDER_FILLS if self.is_image else PLACEHOLDER_TOKENS)
+                beside: dict[str, Any] = {}
+                if image is not None:
+                    beside["image"] = StoredImage(open_image(image), find_image_name(image))
+                explainer = model.load(**({} if removal is None else {"mlm": removal.mlm}))
+            if text is None:
+                source = beside.pop("image")
+            elif image is None or explainer.loaded.task == "similarity":
+                source = text if self.pair is None else (text, self.pair)
+            else:
+                raise BadParameter(
+                    f"Give a text or --image, not both: {explainer.loaded.name!r} does not hold pictures against texts, "
+                    "as models such as CLIP do."
+                )
+            names = methods.names or [explainer.default_method(**beside)]
+            requests = resolve_methods(names, methods.params, explainer.fillers, from_text=True)
+            answers = tuple(self.answer or [])
+            how = {
                 "method": [request.name for request in requests],
                 "params": {request.name: request.params for request in requests},
                 "of": self.of,
                 "truncate": self.truncate,
                 "at": self.at,
-                "labels": None
-                if self.labels is None
-                else [x.strip() for x in self.labels.split(",")],
+                "labels": None if self.labels is None else split_names([self.labels]),
                 "template": self.template,
                 "answer": answers[0] if len(answers) == 1 else answers or None,
+                "progress": report,
                 **beside,
-            },
-        )
+            }
+            yield explainer, source, how, console
 
 
-def read_standard_input() -> str:
-    """Return the text on standard input."""
+def _read_standard_input() -> str:
     if sys.stdin is None:
         raise EmptyText("Standard input is closed. Give the text as an argument, or pipe it in.")
     try:

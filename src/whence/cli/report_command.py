@@ -8,6 +8,7 @@ import typer
 
 from whence.cli import options
 from whence.cli.failures import with_exit_status
+from whence.cli.options import option
 from whence.cli.progress_bar import pause_garbage_collection, show_progress
 from whence.core.errors import BadRequest, BadStore, CannotRead
 from whence.core.files import check_writable
@@ -19,25 +20,15 @@ if TYPE_CHECKING:
 
 
 def report_on_run(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIR", help="The folder of a run: what `whence run --out` wrote to."
-        ),
-    ],
-    other: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[DIR2]", help="Refused: two runs are compared elsewhere.", hidden=True
-        ),
-    ] = None,
+    folder: Path = typer.Argument(
+        metavar="DIR", help="The folder of a run: what `whence run --out` wrote to."
+    ),
+    other: Path | None = typer.Argument(
+        None, metavar="[DIR2]", help="Refused: two runs are compared elsewhere.", hidden=True
+    ),
     html: options.Html = None,
-    markdown: Annotated[
-        Path | None, typer.Option("--md", metavar="FILE", help="Write the report in Markdown.")
-    ] = None,
-    latex: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the report in LaTeX.")
-    ] = None,
+    markdown: Path | None = option(None, "Write the report in Markdown.", "--md", metavar="FILE"),
+    latex: Path | None = option(None, "Write the report in LaTeX.", metavar="FILE"),
     as_json: options.AsJson = False,
 ) -> None:
     """Report on a run, finished or not: tables with intervals, best and worst examples, verdicts, how to do it again.
@@ -59,15 +50,11 @@ def report_on_run(
             from whence.runs.results import Run
 
         report = Run(folder).report()
-    paths = [path for path in (markdown, latex) if path is not None]
     if markdown is not None:
         report.to_markdown(markdown)
     if latex is not None:
         report.to_latex(latex)
-    options.OutputOptions(as_json, html).print(report, console)
-    if not as_json:
-        for path in paths:
-            console.print(f"wrote {path}", style="dim", highlight=False, markup=False)
+    options.OutputOptions(as_json, html).print(report, console, markdown, latex)
 
 
 _PIPE_WIDTH = 200
@@ -75,12 +62,9 @@ _MAX_FOLDER_DEPTH = 3  # levels of nested folders that are searched
 
 
 def list_runs(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="[DIR]", help="A run's folder, or one that has runs somewhere in it."
-        ),
-    ] = Path(),
+    folder: Path = typer.Argument(
+        Path(), metavar="[DIR]", help="A run's folder, or one that has runs somewhere in it."
+    ),
     as_json: options.AsJson = False,
 ) -> None:
     """List the runs in a folder: model, data, how much is done and failed, and when it was last written to.
@@ -98,7 +82,15 @@ def list_runs(
         raise CannotRead(
             f"There is no folder {str(folder)!r}. Give the folder of a run, or one with runs in it."
         )
-    runs = [_describe_run(path) for path in find_runs(folder)]
+    from whence.runs.results import Run
+
+    runs = []
+    for path in find_runs(folder):
+        run = Run(path)
+        facts = run.facts()
+        # A damaged run has no readable manifest.
+        written = None if facts["why"] else run.last_write_time
+        runs.append({**facts, "folder": str(path), "written": written})
     if as_json:
         options.print_json({"version": 1, "kind": "list of runs", "runs": runs})
     elif not runs:
@@ -107,9 +99,9 @@ def list_runs(
         # In a pipe the table is wide, so that each run stays on one line.
         console = Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH)
         console.print(_build_runs_table(runs, folder))
-        for run in runs:
-            if run["why"]:
-                console.print(Text(f"{run['folder']}: {run['why']}", "yellow"))
+        for facts in runs:
+            if facts["why"]:
+                console.print(Text(f"{facts['folder']}: {facts['why']}", "yellow"))
 
 
 def find_runs(folder: Path, depth: int = _MAX_FOLDER_DEPTH) -> list[Path]:
@@ -126,15 +118,19 @@ def find_runs(folder: Path, depth: int = _MAX_FOLDER_DEPTH) -> list[Path]:
     ]
 
 
-def _describe_run(folder: Path) -> dict[str, Any]:
-    from whence.runs.results import Run
-
-    run = Run(folder)
-    facts = run.facts()
-    written = (
-        None if facts["why"] else run.last_write_time
-    )  # a damaged run has no readable manifest
-    return {**facts, "folder": str(folder), "written": written}
+# Of the table of runs: how a column is aligned, and how narrow it may get. Only the name, model and data may fold on a
+# narrow terminal; the name is needed for the next command.
+_COLUMNS: dict[str, tuple[Literal["left", "right"], int | None]] = {
+    "run": ("left", 12),
+    "model": ("left", 8),
+    "data": ("left", 8),
+    "methods": ("right", None),
+    "metrics": ("right", None),
+    "done": ("right", None),
+    "failed": ("right", None),
+    "state": ("left", None),
+    "written": ("left", None),
+}
 
 
 def _build_runs_table(runs: list[dict[str, Any]], folder: Path) -> "RenderableType":
@@ -142,29 +138,16 @@ def _build_runs_table(runs: list[dict[str, Any]], folder: Path) -> "RenderableTy
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in (
-        "run",
-        "model",
-        "data",
-        "methods",
-        "metrics",
-        "done",
-        "failed",
-        "state",
-        "written",
-    ):
-        right = name in ("methods", "metrics", "done", "failed")
-        justify: Literal["left", "right"] = "right" if right else "left"
-        # Only the name, model and data may fold on a narrow terminal; the name is needed for the next command.
-        least = {"run": 12, "model": 8, "data": 8}.get(name)
+    for name, (justify, least) in _COLUMNS.items():
         table.add_column(
             name, justify=justify, overflow="fold", no_wrap=least is None, min_width=least
         )
     for run in runs:
         total = "" if run.get("total") is None else f" of {run['total']:,}"
         failed = run.get("failed") or 0
+        inner = Path(run["folder"]).relative_to(folder)
         table.add_row(
-            Text(_relative_name(run["folder"], folder)),
+            Text(run["folder"] if inner == Path() else str(inner)),
             Text(Path(str(run.get("model") or "")).name),
             Text(str(run.get("data") or "")),
             str(len(run.get("methods") or ())),
@@ -172,20 +155,9 @@ def _build_runs_table(runs: list[dict[str, Any]], folder: Path) -> "RenderableTy
             f"{run.get('done') or 0:,}{total}",
             Text(f"{failed:,}", "bold red" if failed else "dim"),
             Text(str(run["state"])),
-            Text(_format_minute(run["written"])),
+            Text((run["written"] or "")[:16].replace("T", " ")),  # to the minute
         )
     return table
-
-
-def _relative_name(run: str, folder: Path) -> str:
-    """Return a run's path relative to the listed folder."""
-    inner = Path(run).relative_to(folder)
-    return run if inner == Path() else str(inner)
-
-
-def _format_minute(when: str | None) -> str:
-    """Return a time of the log to the minute; empty without one."""
-    return "" if when is None else when[:16].replace("T", " ")
 
 
 store_app = typer.Typer(
@@ -202,14 +174,13 @@ def verify_folder(folder: Folder) -> None:
     The exit status is 42 if something is. Nothing is changed.
     """
     with pause_garbage_collection():
-        from whence.runs.store import StoreReader
-        from whence.runs.store import verify_store as find_problems
-    n_problems = 0
-    for problem in find_problems(folder):
-        n_problems += 1
+        from whence.runs.store import StoreReader, verify_store
+    count = 0
+    for problem in verify_store(folder):
+        count += 1
         print(f"{problem.where}: {problem.what}")
-    if n_problems:
-        things = "1 thing is" if n_problems == 1 else f"{n_problems:,} things are"
+    if count:
+        things = "1 thing is" if count == 1 else f"{count:,} things are"
         raise BadStore(
             f"{things} wrong with {str(folder)!r}. The same `whence run` as before sets aside what is damaged, and computes "
             "it again."
@@ -222,12 +193,12 @@ def verify_folder(folder: Folder) -> None:
 @store_app.command("merge")
 @with_exit_status
 def merge_folders(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The folder to write to; it is made if needed.")
-    ],
-    sources: Annotated[
-        list[Path], typer.Argument(metavar="FROM...", help="Folders of the same model and data.")
-    ],
+    folder: Path = typer.Argument(
+        metavar="DIR", help="The folder to write to; it is made if needed."
+    ),
+    sources: list[Path] = typer.Argument(
+        metavar="FROM...", help="Folders of the same model and data."
+    ),
 ) -> None:
     """Bring the results of several folders together: the parts of a run (--shard), or runs of other methods.
 
@@ -236,8 +207,8 @@ def merge_folders(
         whence store merge results part1 part2 part3
     """
     with pause_garbage_collection():
-        from whence.runs.store import merge_stores as run_merge
-    store = run_merge(folder, sources)
+        from whence.runs.store import merge_stores
+    store = merge_stores(folder, sources)
     print(f"{folder} is {_describe_contents(store)}.")
 
 
@@ -245,13 +216,13 @@ def merge_folders(
 @with_exit_status
 def export_folder_table(
     folder: Folder,
-    to: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE", help="A .parquet, .csv or .jsonl file, the last two also .gz."
-        ),
-    ],
-    table: Annotated[str, typer.Option(help="explanations or metrics.")] = "explanations",
+    to: Path = option(
+        None,
+        "A .parquet, .csv or .jsonl file, the last two also .gz.",
+        metavar="FILE",
+        default=...,
+    ),
+    table: str = option(None, "explanations or metrics.", default="explanations"),
 ) -> None:
     """Write a table as one file.
 
@@ -260,8 +231,8 @@ def export_folder_table(
         whence store export results --table metrics --to metrics.csv
     """
     with pause_garbage_collection():
-        from whence.runs.store import export_table as run_export
-    run_export(folder, table, to)
+        from whence.runs.store import export_table
+    export_table(folder, table, to)
     print(f"wrote {to}", file=sys.stderr)
 
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -25,11 +24,10 @@ from whence.runs.observers import (
     MethodProgress,
     RunEstimate,
     RunProgress,
-    ValueRange,
     WindowStatus,
 )
 from whence.runs.plan import Plan
-from whence.runs.results import FailureGroup, RunFailures
+from whence.runs.results import RunFailures
 from whence.runs.task import Identity, TaskResult
 from whence.studies.audit.audit import format_duration
 
@@ -52,19 +50,14 @@ class RunDisplay(RunProgress):
     def __enter__(self) -> "RunDisplay":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Remove the live table from the terminal."""
         if self._live is not None:
-            live, self._live = self._live, None
-            live.stop()
+            self._live.stop()
+            self._live = None
 
     def on_start(self, plan: Plan, data: str, identity: Identity, workers: int) -> None:
         """Print the data, the model, and the number of methods, metrics and experiments."""
@@ -81,7 +74,7 @@ class RunDisplay(RunProgress):
         """Print the estimate, and start the live table on a terminal."""
         super().on_estimate(estimate)
         self.estimate, self._last_line = estimate, time.monotonic()
-        for line in format_estimate(estimate):
+        for line in _format_estimate(estimate):
             self._print_line(line)
         if self._audit:
             self._print_line("the audit of attention comes in addition")
@@ -121,7 +114,7 @@ class RunDisplay(RunProgress):
         if self._console.is_terminal or time.monotonic() - self._last_line < _LINE_INTERVAL_SECONDS:
             return
         self._last_line = time.monotonic()
-        self._print_line("; ".join(format_method_progress(self.list_method_progress())))
+        self._print_line("; ".join(_format_method_progress(self.list_method_progress())))
 
     def _build_table(self) -> Table:
         table = Table(box=None, pad_edge=False, header_style="dim")
@@ -132,17 +125,15 @@ class RunDisplay(RunProgress):
             left = "?" if row.left is None else f"{row.left:,}"
             rate = "" if row.rate is None else f"{row.rate:.3g}"
             failed = Text(f"{row.failed:,}", "bold red" if row.failed else "dim")
-            table.add_row(
-                row.method, f"{row.done:,}", failed, left, rate, format_clock(row.seconds)
-            )
+            clock = _format_clock(row.seconds)
+            table.add_row(row.method, f"{row.done:,}", failed, left, rate, clock)
         return table
 
 
 _MIN_SPLIT_SECONDS = 10.0  # shorter estimates are not split by method
-_MEMORY_UNITS = ((2**30, "GiB"), (2**20, "MiB"))
 
 
-def format_estimate(estimate: RunEstimate) -> list[str]:
+def _format_estimate(estimate: RunEstimate) -> list[str]:
     """Return the lines that describe an estimate: time, passes, memory, costliest methods."""
     rows = (
         "nobody knows how many rows"
@@ -158,13 +149,16 @@ def format_estimate(estimate: RunEstimate) -> list[str]:
     basis = f"as tried on {format_count(estimate.sampled, 'example')}"
     lines = []
     if total is None or calls is None:
-        lines.append(
-            f"{rows}; each takes {_format_time_range(_sum_per_example(estimate), 1 / estimate.workers)}{workers}, {basis}"
-        )
+        # The seconds of one example, over all methods and metrics.
+        each = [part.seconds for part in estimate.parts.values()]
+        low, high = sum(span.low for span in each), sum(span.high for span in each)
+        seconds = _format_seconds(low / estimate.workers, high / estimate.workers)
+        lines.append(f"{rows}; each takes {seconds}{workers}, {basis}")
     else:
         n_left = sum(count for count in left if count is not None)
         lines.append(
-            f"{rows}, {format_count(n_left, 'explanation')} to make: {_format_time_range(total)}{workers}, {basis}"
+            f"{rows}, {format_count(n_left, 'explanation')} to make: {_format_seconds(total.low, total.high)}{workers}, "
+            f"{basis}"
         )
         lines.append(
             f"{calls[0]:,} forward and {format_count(calls[1], 'backward pass', 'es')} of one example"
@@ -173,11 +167,11 @@ def format_estimate(estimate: RunEstimate) -> list[str]:
     by_cost = sorted(
         estimate.parts.items(), key=lambda item: -item[1].seconds.middle * (item[1].left or 1)
     )
-    shares = [
-        f"{name or 'tests'} {_format_time_range(part.seconds, (part.left or 1) / estimate.workers)}"
-        for name, part in by_cost[:3]
-        if part.left != 0
-    ]
+    shares = []
+    for name, part in by_cost[:3]:
+        if part.left != 0:
+            span = part.seconds.scale((part.left or 1) / estimate.workers)
+            shares.append(f"{name or 'tests'} {_format_seconds(span.low, span.high)}")
     is_long = len(estimate.parts) > 1 and total is not None and total.high > _MIN_SPLIT_SECONDS
     return [*lines, *([f"most of it: {', '.join(shares)}"] if is_long else [])]
 
@@ -235,6 +229,10 @@ def _format_summary(watch: "RunDisplay", folder: Path, outcome: RunFailures) -> 
 
 
 def _build_outcome_data(watch: "RunDisplay", folder: Path, outcome: RunFailures) -> dict[str, Any]:
+    failures, tests = (
+        [{"error": code, **asdict(group)} for code, group in groups.items()]
+        for groups in (outcome.failures, outcome.tests)
+    )
     return {
         "version": 1,
         "kind": "outcome",
@@ -248,32 +246,20 @@ def _build_outcome_data(watch: "RunDisplay", folder: Path, outcome: RunFailures)
             {"method": row.method, "done": row.done, "before": row.before, "failed": row.failed}
             for row in watch.list_method_progress()
         ],
-        "failures": _failures_to_dicts(outcome.failures),
-        "tests_failed": _failures_to_dicts(outcome.tests),
+        "failures": failures,
+        "tests_failed": tests,
         "bad": outcome.bad,
         "estimate": None if watch.estimate is None else watch.estimate.to_dict(),
     }
 
 
-def _failures_to_dicts(failures: Mapping[str, FailureGroup]) -> list[dict[str, Any]]:
-    return [{"error": code, **asdict(group)} for code, group in failures.items()]
-
-
-def _sum_per_example(estimate: RunEstimate) -> ValueRange:
-    """Return the estimated seconds of one example, over all methods and metrics."""
-    spans = [part.seconds for part in estimate.parts.values()]
-    return ValueRange(
-        *(sum(getattr(span, end) for span in spans) for end in ("low", "middle", "high"))
-    )
-
-
-def format_method_progress(standings: list[MethodProgress]) -> list[str]:
+def _format_method_progress(standings: list[MethodProgress]) -> list[str]:
     """Return the progress of methods as phrases; methods with equal progress share one."""
     groups: dict[str, list[str]] = {}
     for row in standings:
         of = "" if row.total is None else f" of {row.total:,}"
         failed = f", {row.failed:,} failed" if row.failed else ""
-        left = "" if row.seconds is None else f", {format_clock(row.seconds)} left"
+        left = "" if row.seconds is None else f", {_format_clock(row.seconds)} left"
         groups.setdefault(f"{row.done:,}{of}{failed}{left}", []).append(row.method)
     return [
         f"{', '.join(n) if len(n) < 4 else f'{len(n)} methods'} {where}"
@@ -286,9 +272,8 @@ def format_count(number: int, what: str, more: str = "s") -> str:
     return f"{number:,} {what}{'' if number == 1 else more}"
 
 
-def _format_time_range(span: ValueRange, factor: float = 1.0) -> str:
+def _format_seconds(low: float, high: float) -> str:
     """Return a range of seconds in hours, minutes or seconds, as text."""
-    low, high = span.low * factor, span.high * factor
     if high < 1:
         return "less than a second"
     for size, name in ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds")):
@@ -298,19 +283,15 @@ def _format_time_range(span: ValueRange, factor: float = 1.0) -> str:
 
 
 def _format_memory(peak: Mapping[str, int]) -> str:
-    peaks = [(peak.get("host", 0), "memory"), (peak.get("device", 0), "memory of the device")]
-    parts = [f"about {_format_bytes(size)} of {what}" for size, what in peaks if size]
+    parts = []
+    for name, what in (("host", "memory"), ("device", "memory of the device")):
+        if size := peak.get(name, 0):
+            unit, sign = (2**30, "GiB") if size >= 2**30 else (2**20, "MiB")
+            parts.append(f"about {size / unit:.3g} {sign} of {what}")
     return f"; at the peak {' and '.join(parts)} for a worker" if parts else ""
 
 
-def _format_bytes(size: int) -> str:
-    unit, name = next(
-        ((unit, name) for unit, name in _MEMORY_UNITS if size >= unit), (2**20, "MiB")
-    )
-    return f"{size / unit:.3g} {name}"
-
-
-def format_clock(seconds: float | None) -> str:
+def _format_clock(seconds: float | None) -> str:
     """Return seconds as H:MM:SS or M:SS; "?" if unknown."""
     if seconds is None:
         return "?"

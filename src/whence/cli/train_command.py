@@ -1,6 +1,7 @@
 """The command `whence train-attention`: training and saving of a Jain & Wallace classifier; performance."""
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,61 +17,66 @@ if TYPE_CHECKING:
 TRAINING = "Training"
 
 
-def train_attention(
-    data: options.DataArgument,
+@dataclass
+class TrainingOptions:
+    """What is trained, on which of the examples, and where it goes."""
+
     out: Path = option(
         OUTPUT, "Where the model goes: a new or an empty folder.", metavar="FOLDER", default=...
-    ),
+    )
     dev: str | None = option(
         DATA, "Examples to choose the best epoch by; else 15 % of those given.", metavar="DATA"
-    ),
-    test: str | None = option(DATA, "Examples to judge the model on at the end.", metavar="DATA"),
-    min_length: int | None = option(
-        DATA, "Only texts of more words than this.", metavar="N", min=0
-    ),
+    )
+    test: str | None = option(DATA, "Examples to judge the model on at the end.", metavar="DATA")
+    min_length: int | None = option(DATA, "Only texts of more words than this.", metavar="N", min=0)
     max_length: int | None = option(
         DATA, "Only texts of fewer words than this.", metavar="N", min=1
-    ),
+    )
     answers_in_passage: bool = option(
         DATA,
         "Labels are words, and only those of the first text can be right.",
         "--answers-in-passage",
         default=False,
-    ),
+    )
     encoder: str = option(
         MODEL,
         "What reads the words: bilstm (or lstm), cnn, or average (no context).",
         default="bilstm",
-    ),
+    )
     attention: str = option(
         MODEL,
         "How words are weighed: tanh (or additive), dot (or scaled-dot), or uniform (all alike).",
         default="tanh",
-    ),
+    )
     hidden_size: int = option(
         MODEL, "Features of the encoder, in each direction.", metavar="N", min=1, default=128
-    ),
+    )
     embedding_size: int | None = option(
         MODEL, "Features of a word; 300, or those of --vectors.", metavar="N", min=1
-    ),
+    )
     vectors: str | None = option(
         MODEL,
         "Word vectors to start from: a text file (GloVe, fastText), or a model whose table to take.",
         metavar="SOURCE",
-    ),
+    )
     min_df: int = option(
         MODEL, "A word must occur in so many texts.", metavar="N", min=1, default=1
-    ),
-    lowercase: bool = option(MODEL, "Read all words in lower case.", "--lowercase", default=False),
+    )
+    lowercase: bool = option(MODEL, "Read all words in lower case.", "--lowercase", default=False)
     epochs: int | None = option(
         TRAINING, "By default 8; 25 for pairs of texts.", metavar="N", min=1
-    ),
+    )
     batch_size: int | None = option(
         TRAINING, "By default 32; 128 for pairs of texts.", metavar="N", min=1
-    ),
-    learning_rate: float | None = option(TRAINING, "By default 0.001."),
-    seed: int = option(TRAINING, "Other first weights, another order.", min=0, default=0),
-    device: options.Device = None,
+    )
+    learning_rate: float | None = option(TRAINING, "By default 0.001.")
+    seed: int = option(TRAINING, "Other first weights, another order.", min=0, default=0)
+    device: options.Device = None
+
+
+def train_attention(
+    data: options.DataArgument,
+    training: TrainingOptions,
     as_json: options.AsJson = False,
 ) -> None:
     """Train a classifier with attention, as Jain & Wallace did, and save it for whence to load.
@@ -97,30 +103,12 @@ def train_attention(
             if console.is_terminal:
                 print_line(_format_epoch(epoch))
 
+        columns = {"text": data.text, "pair": data.pair, "label": data.label}
         try:
             trained = train(
                 data.data,
-                out=out,
-                dev=dev,
-                test=test,
-                encoder=encoder,
-                attention=attention,
-                text=data.text,
-                pair=data.pair,
-                label=data.label,
-                embedding_size=embedding_size,
-                hidden_size=hidden_size,
-                vectors=vectors,
-                min_df=min_df,
-                min_length=min_length,
-                max_length=max_length,
-                lowercase=lowercase,
-                answers_in_passage=answers_in_passage,
-                epochs=epochs,
-                batch_size=batch_size,
-                learning_rate=learning_rate,
-                seed=seed,
-                device=device,
+                **columns,
+                **vars(training),
                 progress=report,
                 each=print_epoch,
                 announce=print_line,
@@ -132,9 +120,8 @@ def train_attention(
     if as_json:
         options.print_json(trained.to_dict())
         return
-    columns = {"--text": data.text, "--pair": data.pair, "--label": data.label}
-    named = [word for option, name in columns.items() if name for word in (option, name)]
-    _print_training(trained, test or dev, named)
+    named = [word for column, name in columns.items() if name for word in (f"--{column}", name)]
+    _print_training(trained, training.test or training.dev, named)
 
 
 def _format_epoch(epoch: "Epoch") -> str:

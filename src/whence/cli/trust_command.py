@@ -4,7 +4,6 @@ from typing import Any, cast
 
 from whence.cli import options
 from whence.cli.options import TESTS, option
-from whence.cli.progress_bar import pause_garbage_collection, show_progress
 from whence.core.errors import BadParameter
 
 
@@ -34,23 +33,16 @@ def trust(
 
         whence trust --image photo.jpg --model some/vit-model --remove blur --html trust.html
     """
-    with show_progress(f"loading {given.name_model(model)}") as (console, report):
-        with pause_garbage_collection():
-            removal.check()
-            if budget is not None and budget < 1:
-                raise BadParameter(
-                    f"--budget must be a number of model calls, at least 1. Got {budget}."
-                )
-            explainer, source, how = given.open(model, methods, mlm=removal.mlm)
-        if budget is not None:
-            how["budget"] = budget
+    if budget is not None and budget < 1:
+        raise BadParameter(f"--budget must be a number of model calls, at least 1. Got {budget}.")
+    with given.open(model, methods, removal) as (explainer, source, how, console):
         card = explainer.trust(
             source,
             target=target,
             remove=cast(Any, removal.remove),
             unit=cast(Any, removal.unit),
+            budget=budget,
             seed=seed,
-            progress=report,
             **how,
         )
     output.print(card, console)
