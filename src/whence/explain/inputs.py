@@ -8,7 +8,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from whence.core.errors import BadEncoding, BadPicture, BadTokenizer, WhenceError, shorten_quote
+from whence.core.errors import (
+    BadEncoding,
+    BadPicture,
+    BadTokenizer,
+    NoHead,
+    WhenceError,
+    shorten_quote,
+)
 from whence.data.example import StoredImage
 from whence.data.image_encoding import encode_image
 from whence.data.images import can_read_image, is_image
@@ -96,7 +103,8 @@ def encode_inputs(
 
     For a model that takes images as well as texts, `reads` says that the input is a text.
     """
-    loaded.check_input_kind()
+    if loaded.input_refusal is not None:
+        raise NoHead(loaded.input_refusal)
     either = loaded.modality == "both" and not reads and not _is_encoded_text(inputs)
     if loaded.modality == "picture" or either:
         return encode_images(inputs, loaded)
