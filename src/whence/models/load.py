@@ -26,8 +26,7 @@ from whence.models.model_files import (
     ModelOrigin,
     find_builtin_folder,
     load_config,
-    load_processor,
-    load_tokenizer,
+    load_part,
     load_weights,
     silence_transformers,
 )
@@ -46,10 +45,10 @@ def load_model(
     dtype = _parse_dtype(dtype)
     if isinstance(tokenizer, str | Path):
         origin = ModelOrigin(str(tokenizer), str(tokenizer))
-        tokenizer = load_tokenizer(origin, required=True)
+        tokenizer = load_part(origin, "tokenizer", required=True)
     if isinstance(processor, str | Path):
         origin = ModelOrigin(str(processor), str(processor))
-        processor = load_processor(origin, required=True)
+        processor = load_part(origin, "processor", required=True)
     what = getattr(what, "_orig_mod", what)  # the module inside of torch.compile's wrapper
     if isinstance(what, torch.nn.Module):
         _check_model_object(what)
@@ -74,9 +73,9 @@ def load_model(
     model = load_weights(origin, config, dtype).to(device)
     takes = detect_modality(model)
     if tokenizer is None and takes != "picture":
-        tokenizer = load_tokenizer(origin)
+        tokenizer = load_part(origin, "tokenizer")
     if processor is None and takes != "text":
-        processor = load_processor(origin)
+        processor = load_part(origin, "processor")
     return build_loaded_model(model, tokenizer, _format_name(name), revision, processor)
 
 
