@@ -8,7 +8,7 @@ have a shape and no values; they are then read from where accelerate keeps them.
 """
 
 from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from threading import Lock, RLock
@@ -124,15 +124,15 @@ def find_token_embeddings(model: Any) -> Any:
 
     Raise NotImplementedError, as transformers does, if there is none.
     """
-    for part in (model, *model.children()):
-        if not hasattr(part, "get_input_embeddings"):  # a user's own module around a model
-            continue
-        try:
-            table = part.get_input_embeddings()
-        except NotImplementedError:
-            continue
-        if part is model or getattr(getattr(table, "weight", None), "ndim", 0) == 2:
-            return table
+    if hasattr(model, "get_input_embeddings"):  # not a user's own module around a model
+        with suppress(NotImplementedError):
+            return model.get_input_embeddings()
+    for part in model.children():
+        with suppress(NotImplementedError):
+            get = getattr(part, "get_input_embeddings", None)
+            table = None if get is None else get()
+            if getattr(getattr(table, "weight", None), "ndim", 0) == 2:
+                return table
     raise NotImplementedError
 
 
