@@ -4,9 +4,8 @@ Inputs are grouped by kind and sorted by length, longest first, so that a batch 
 at once and not after an hour.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -82,6 +81,8 @@ class Batch:
 
     def unpad_values(self, placed: Tensor) -> list[Tensor]:
         """Return the values at each input's own positions, (tokens, ...): the inverse of `pad_values`."""
+        if all(len(item) == self.real.shape[1] for item in self.items):  # no padding
+            return [*placed]
         parts = []
         for row, values in enumerate(placed.unbind(0)):
             own = [values[place] for place in self._find_token_slices(row)]
@@ -141,8 +142,8 @@ class Variants:
     lengths: Array  # (variants,): the tokens of each
     # (variants, tokens): ids, a decoder's after the source's; of images, which patches are hidden
     changed: Array
-    # by name (variants, tokens, ...), where tokens were deleted; None: those of the input
-    features: dict[str, Array] | None = None
+    features: dict[str, Array]  # beside the ids, by name (rows, tokens, ...); none of images
+    rows: Array  # (variants,): the row of each one's features: its input's, or its own where tokens were deleted
     fill: ImageFill = "black"  # of hidden patches
 
     @classmethod
@@ -150,10 +151,13 @@ class Variants:
         """Return each owner (an input's number) unchanged; by default every input."""
         numbers = np.arange(len(items)) if owners is None else np.array(owners, dtype=np.int64)
         lengths = np.array([len(item) for item in items])
-        pictures = items[0].picture is not None
-        none = np.zeros((len(items), lengths.max()), dtype=bool)
-        ids = none if pictures else _stack([item.ids for item in items])
-        return cls(items, numbers, lengths[numbers], ids[numbers])
+        if items[0].picture is not None:
+            ids, names = np.zeros((len(items), lengths.max()), dtype=bool), set[str]()
+        else:
+            ids = _stack([item.ids for item in items])
+            names = {name for item in items for name in item.features} - {"input_ids"}
+        features = {name: _stack([item.features.get(name, ()) for item in items]) for name in names}
+        return cls(items, numbers, lengths[numbers], ids[numbers], features, numbers)
 
     @property
     def real(self) -> Array:
@@ -164,10 +168,12 @@ class Variants:
         """Return the variants without some of their tokens, (variants, tokens)."""
         stay = self.real & ~gone
         order = np.argsort(~stay, axis=1, kind="stable")  # the tokens that stay come first
-        shared = self._input_features.items()
-        features = {name: values[self.owners[:, None], order] for name, values in shared}
+        features = {
+            name: values[self.rows[:, None], order] for name, values in self.features.items()
+        }
         changed = np.take_along_axis(self.changed, order, axis=1)
-        return replace(self, lengths=stay.sum(1), changed=changed, features=features)
+        rows = np.arange(len(order))
+        return replace(self, lengths=stay.sum(1), changed=changed, features=features, rows=rows)
 
     def list_kinds(self, policy: BatchRules) -> list[Hashable]:
         """Return the group of each variant; those of one group may share a batch."""
@@ -181,30 +187,22 @@ class Variants:
 
     def build_keys(self) -> list[VariantKey]:
         """Return a key of each variant, equal for two exactly if the model cannot tell them apart."""
-        rests = [(*_describe_rest(item, item.features), self.fill) for item in self.items]
-        owners, lengths, changed = self.owners.tolist(), self.lengths.tolist(), self.changed
-        ids = (changed[row, :length].tobytes() for row, length in enumerate(lengths))
-        if self.features is None:
-            return [(rests[owner], own) for owner, own in zip(owners, ids, strict=True)]
-        # Where tokens were deleted, each variant has features of its own.
-        names = sorted(self.features)
-        columns = [self.features[name] for name in names]
-        heads = [(item.reading, len(item.answer), *names) for item in self.items]
-        return [
-            (
-                (*heads[owner], *(values[row, :length].tobytes() for values in columns), self.fill),
-                own,
-            )
-            for row, (owner, length, own) in enumerate(zip(owners, lengths, ids, strict=True))
-        ]
-
-    @cached_property
-    def _input_features(self) -> dict[str, Array]:
-        """The inputs' features beside the ids, (inputs, tokens, ...)."""
-        names = {name for item in self.items for name in item.features} - {"input_ids"}
-        return {
-            name: _stack([item.features.get(name, ()) for item in self.items]) for name in names
-        }
+        rests: dict[int, tuple[Hashable, ...]] = {}  # all but the ids, by row of the features
+        keys: list[VariantKey] = []
+        places = zip(self.owners.tolist(), self.rows.tolist(), self.lengths.tolist(), strict=True)
+        for ids, (owner, row, length) in zip(self.changed, places, strict=True):
+            if row not in rests:
+                item, picture = self.items[owner], self.items[owner].picture
+                if picture is not None:
+                    rest = (picture.digest, picture.blot, picture.fill, self.fill)
+                else:
+                    names = sorted(item.features.keys() - {"input_ids"})
+                    own = slice(length - len(item.answer))
+                    parts = (self.features[name][row, own].tobytes() for name in names)
+                    rest = (len(item.answer), *names, *parts)
+                rests[row] = (item.reading, *rest)
+            keys.append((rests[row], ids[:length].tobytes()))
+        return keys
 
     def collate(
         self, rows: Sequence[int], *, pad_id: int | None, device: torch.device, width: int = 0
@@ -218,10 +216,16 @@ class Variants:
         answers = np.array([len(item.answer) for item in items])
         sources, decoded = self.lengths[chosen] - answers, int(answers.max())
         real = np.arange(max(width - decoded, int(sources.max()))) < sources[:, None]
-        arrays = {
-            name: _cut(self._take(name, chosen), real, (pad_id or 0) if name == "input_ids" else 0)
-            for name in items[0].features
-        }
+        arrays = {}
+        for name in items[0].features:
+            is_ids = name == "input_ids"
+            values = changed if is_ids else self.features[name][self.rows[chosen]]
+            others = values.ndim - 2
+            if (missing := real.shape[1] - values.shape[1]) > 0:
+                values = np.pad(values, [(0, 0), (0, missing), *[(0, 0)] * others])
+            inside = real.reshape(*real.shape, *[1] * others)
+            fill = (pad_id or 0) if is_ids else 0
+            arrays[name] = np.where(inside, values[:, : real.shape[1]], fill)
         if decoded:
             places = np.arange(decoded)
             own = places < answers[:, None]
@@ -230,14 +234,6 @@ class Variants:
             real = np.concatenate([real, own], axis=1)
         inputs = {name: torch.from_numpy(values).to(device) for name, values in arrays.items()}
         return Batch(items, inputs, torch.from_numpy(real).to(device))
-
-    def _take(self, name: str, rows: Array) -> Array:
-        """Return a feature of some variants, (rows, tokens, ...)."""
-        if name == "input_ids":
-            return self.changed[rows]
-        if self.features is not None:
-            return self.features[name][rows]
-        return self._input_features[name][self.owners[rows]]
 
     def _collate_images(
         self, items: tuple[EncodedInput, ...], owners: Array, hidden: Tensor, device: torch.device
@@ -265,24 +261,6 @@ def _stack(rows: Sequence[Sequence[Any]]) -> Array:
     for row, values in zip(stacked, arrays, strict=True):
         row[: len(values)] = values
     return stacked
-
-
-def _cut(values: Array, real: Array, fill: int) -> Array:
-    """Return values (rows, any width, ...) at the positions that are real, (rows, width, ...)."""
-    missing = real.shape[1] - values.shape[1]
-    if missing > 0:
-        values = np.pad(values, [(0, 0), (0, missing), *[(0, 0)] * (values.ndim - 2)])
-    inside = real.reshape(*real.shape, *[1] * (values.ndim - 2))
-    return np.where(inside, values[:, : real.shape[1]], fill)
-
-
-def _describe_rest(item: EncodedInput, features: Mapping[str, Any]) -> tuple[Hashable, ...]:
-    """Return all that a model is given of an input beside its ids, or its hidden patches."""
-    if item.picture is not None:
-        return (item.reading, item.picture.digest, item.picture.blot, item.picture.fill)
-    names = sorted(features.keys() - {"input_ids"})
-    parts = (np.asarray(features[name], dtype=np.int64).tobytes() for name in names)
-    return (item.reading, len(item.answer), *names, *parts)
 
 
 def collate(

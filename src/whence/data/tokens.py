@@ -35,6 +35,8 @@ from whence.data.images import EncodedImage
 from whence.data.readout import Readout, SpanReadout
 from whence.data.words import split_words, trim_span
 
+IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
+
 
 def align_pieces(
     tokenizer: Any, ids: list[int], pieces: list[str], text: str, pair: str | None
@@ -181,8 +183,8 @@ def encode(
     if encoded is None:
         encoded = _run_tokenizer(tokenizer, text, pair, None, special, decoder=decoder)
     located = _locate_tokens(encoded, tokenizer, text, pair)
-    repeats = _find_repeated_specials(located, text, goes_on) if special else RepeatedSpecials()
-    length, dropped = len(located.ids) - len(repeats), 0
+    first, last = _find_repeated_specials(located, text, goes_on) if special else _NO_REPEATS
+    length, dropped = len(located.ids) - len(first) - len(last), 0
     if max_length is not None and length > max_length:
         if not truncate:
             limit = limit or f"the model takes at most {max_length}"
@@ -192,30 +194,39 @@ def encode(
             )
         if pair is not None and cut != "longest_first":
             _check_truncation(located.build(), cut, length - max_length)
-        most = max_length + len(repeats.first)
-        if pair is None or "offset_mapping" not in encoded:
-            encoded = _run_tokenizer(tokenizer, text, pair, most, special, cut)
-            located = _locate_tokens(encoded, tokenizer, text, pair)
-        else:
+        most, starts = max_length + len(first), (0, 0)
+        parts = (text, pair)
+        if pair is not None and "offset_mapping" in encoded:
             side = str(getattr(tokenizer, "truncation_side", "right"))
-            span, pair_span = compute_pair_ranges(located.build(), (text, pair), most, side)
-            first, second = text[span.start : span.stop], pair[pair_span.start : pair_span.stop]
-            encoded = _run_tokenizer(tokenizer, first, second, most, special, cut)
-            located = _locate_tokens(encoded, tokenizer, first, second)
-            located = located.shift(text, pair, (span.start, pair_span.start))
-        repeats = _find_repeated_specials(located, text, goes_on) if special else repeats
-        dropped = length - (len(located.ids) - len(repeats))
+            spans = _crop_pair(located.build(), (text, pair), most, side)
+            parts = (text[spans[0].start : spans[0].stop], pair[spans[1].start : spans[1].stop])
+            starts = (spans[0].start, spans[1].start)
+        encoded = _run_tokenizer(tokenizer, *parts, most, special, cut)
+        located = _locate_tokens(encoded, tokenizer, *parts)
+        moved = [
+            span if owner is None else (span[0] + starts[owner], span[1] + starts[owner])
+            for owner, span in zip(located.owners, located.spans, strict=True)
+        ]
+        located = replace(located, texts=(text, pair), spans=moved)
+        if special:
+            first, last = _find_repeated_specials(located, text, goes_on)
+        dropped = length - (len(located.ids) - len(first) - len(last))
     features = {
         name: tuple(map(int, encoded[name]))
         for name in encoded
         if name not in {"offset_mapping", "special_tokens_mask"}
     }
     warnings: Sequence[tuple[str, str]] = ()
-    if len(repeats):
-        warnings = repeats.build_warnings(located.build())
-        places = [place for place in range(len(located.ids)) if place not in repeats]
+    if first or last:
+        warnings = _warn_about_repeats(located.build(), first, last)
+        places = [i for i in range(len(located.ids)) if i not in first and i not in last]
         features = {name: tuple(values[i] for i in places) for name, values in features.items()}
-        located = located.select(places)
+        located = replace(
+            located,
+            ids=[located.ids[i] for i in places],
+            owners=[located.owners[i] for i in places],
+            spans=[located.spans[i] for i in places],
+        )
     if all(owner is None for owner in located.owners):
         raise EmptyText(
             f"The tokenizer makes nothing of {shorten_quote(text)!r}: only special tokens are left. Give other text."
@@ -231,41 +242,19 @@ def _split_input_words(tokens: Sequence[Token], text: str, pair: str | None) -> 
             yield from split_words(part, segment, _select_content(tokens, segment))
 
 
-@dataclass(frozen=True)
-class RepeatedSpecials:
-    """Special tokens in the text that the tokenizer adds as well, at its start and end.
+_NO_REPEATS = (range(0), range(0))
 
-    A prompt from a chat template begins with them.
+
+def _find_repeated_specials(
+    located: "LocatedTokens", text: str, goes_on: bool
+) -> tuple[range, range]:
+    """Return the first and the last tokens of the text that repeat the special tokens around it.
+
+    A prompt from a chat template begins with those that the tokenizer adds as well.
     """
-
-    first: range = range(0)
-    last: range = range(0)
-
-    def __contains__(self, place: int) -> bool:
-        return place in self.first or place in self.last
-
-    def __len__(self) -> int:
-        return len(self.first) + len(self.last)
-
-    def build_warnings(self, tokens: Sequence[Token]) -> tuple[tuple[str, str], ...]:
-        """Return a warning on repeated special tokens, if there are any."""
-        clauses = [
-            f"{verb} with {' '.join(tokens[place].text for place in places)}"
-            for verb, places in (("begins", self.first), ("ends", self.last))
-            if places
-        ]
-        message = (
-            f"The text {' and '.join(clauses)} already, as a chat template writes it: the tokenizer's own was not "
-            "added, and the model sees it once."
-        )
-        return (("special-twice", message),) if clauses else ()
-
-
-def _find_repeated_specials(located: "LocatedTokens", text: str, goes_on: bool) -> RepeatedSpecials:
-    """Return the tokens of the text that repeat the special tokens around it."""
     own = [place for place, owner in enumerate(located.owners) if owner is not None]
     if not own:
-        return RepeatedSpecials()
+        return _NO_REPEATS
     start, end, ids = own[0], own[-1] + 1, located.ids
     half = start // 2
     if (
@@ -287,7 +276,46 @@ def _find_repeated_specials(located: "LocatedTokens", text: str, goes_on: bool) 
         if ids[end - n : end] in (ids[-n:], ids[end : end + n])
     ]
     head, tail = max(heads, default=0), max(tails, default=0)
-    return RepeatedSpecials(range(start, start + head), range(end - tail, end))
+    return range(start, start + head), range(end - tail, end)
+
+
+def _warn_about_repeats(
+    tokens: Sequence[Token], first: range, last: range
+) -> tuple[tuple[str, str], ...]:
+    clauses = [
+        f"{verb} with {' '.join(tokens[place].text for place in places)}"
+        for verb, places in (("begins", first), ("ends", last))
+        if places
+    ]
+    message = (
+        f"The text {' and '.join(clauses)} already, as a chat template writes it: the tokenizer's own was not "
+        "added, and the model sees it once."
+    )
+    return (("special-twice", message),)
+
+
+_SPARE_TOKENS = 64  # tokens beyond the limit: a cut may change the last tokens of a text
+
+
+def _crop_pair(
+    tokens: Sequence[Token], texts: tuple[str, str], most: int, side: str
+) -> list[range]:
+    """Return the characters of each text of a pair that can matter within `most` tokens.
+
+    `tokens` are those of the whole texts; `side` is where the tokenizer cuts.
+    """
+    own = [[token for _, token in _select_content(tokens, segment)] for segment in (0, 1)]
+    spans = []
+    for i, text in enumerate(texts):
+        # More for the longer text, so that it stays the longer: that decides which text gets an odd token.
+        count = most + _SPARE_TOKENS * (1 + (len(own[i]) > len(own[1 - i])))
+        span = range(len(text))
+        if len(own[i]) > count and side == "left":
+            span = range(min(token.start or 0 for token in own[i][-count:]), len(text))
+        elif len(own[i]) > count:
+            span = range(max(token.end or 0 for token in own[i][:count]))
+        spans.append(span)
+    return spans
 
 
 def tokenize_batch(inputs: Sequence[Any], tokenizer: Any) -> list[Any]:
@@ -416,23 +444,6 @@ class LocatedTokens:
             tokens.append(Token(own, start, end, segment, False, identity))
         return tokens
 
-    def select(self, places: Sequence[int]) -> "LocatedTokens":
-        """Return the tokens at these places."""
-        return replace(
-            self,
-            ids=[self.ids[place] for place in places],
-            owners=[self.owners[place] for place in places],
-            spans=[self.spans[place] for place in places],
-        )
-
-    def shift(self, text: str, pair: str, by: tuple[int, int]) -> "LocatedTokens":
-        """Return tokens of parts of two texts with their places in the whole texts."""
-        spans = [
-            span if owner is None else (span[0] + by[owner], span[1] + by[owner])
-            for owner, span in zip(self.owners, self.spans, strict=True)
-        ]
-        return replace(self, texts=(text, pair), spans=spans)
-
 
 def _locate_tokens(encoded: Any, tokenizer: Any, text: str, pair: str | None) -> LocatedTokens:
     """Return where the tokens stand in their texts; refuse places outside of these."""
@@ -478,25 +489,51 @@ def from_mapping(
             f"An encoded input needs 'input_ids'; this one has {sorted(mapping.keys())}. "
             "Give what the tokenizer returned."
         )
-    ids = rows["input_ids"]
-    if not ids or not ids[0]:
+    lengths = [len(row) for row in rows["input_ids"]]
+    if not lengths or not lengths[0]:
         raise EmptyText("The encoded input has no tokens. Give at least one.")
-    for name, value in rows.items():
-        if [len(row) for row in value] != [len(row) for row in ids]:
+    for name, values in rows.items():
+        own = [len(row) for row in values]
+        if own != lengths:
             raise BadEncoding(
-                f"{name!r} has the shape {_compute_shape(value)} and 'input_ids' {_compute_shape(ids)}; they must be equal."
+                f"{name!r} has the shape {(len(own), max(own, default=0))} and 'input_ids' "
+                f"{(len(lengths), max(lengths))}; they must be equal."
             )
-    rows.setdefault("attention_mask", [(1,) * len(row) for row in ids])
-    return [
-        _from_row(
-            {name: value[i] for name, value in rows.items()},
-            tokenizer,
-            pad_ids,
-            max_length,
-            vocabulary,
-        )
-        for i in range(len(ids))
-    ]
+    has_mask, inputs = "attention_mask" in rows, []
+    for number, length in enumerate(lengths):
+        row = {name: values[number] for name, values in rows.items()}
+        ids = row["input_ids"]
+        # As unsigned numbers, negative ids are large.
+        if vocabulary is not None and length and int(ids.view(np.uint64).max()) >= vocabulary:
+            wrong = next(i for i in ids.tolist() if not 0 <= i < vocabulary)
+            raise BadEncoding(
+                f"Token id {wrong} is not in the model's vocabulary of {vocabulary}. "
+                "Encode with the tokenizer that belongs to the model."
+            )
+        if not has_mask:
+            row["attention_mask"] = _build_ones(length)
+        elif not row["attention_mask"].all():
+            # Padding is a run of masked padding tokens at an end. A masked token within the text is not padding:
+            # the model still computes it, and its score is given.
+            padding = row["attention_mask"] == 0
+            if pad_ids:
+                padding &= np.isin(ids, list(pad_ids))
+            own_places = (~padding).nonzero()[0]
+            if not len(own_places):
+                raise EmptyText("The encoded input is all padding. Give at least one token.")
+            inner = slice(own_places[0], own_places[-1] + 1)
+            row = {name: values[inner] for name, values in row.items()}
+            length = len(row["input_ids"])
+        if max_length is not None and length > max_length:
+            raise TooLong(
+                f"The encoded input has {length} tokens and the model takes at most {max_length}. Shorten it."
+            )
+        features = {
+            name: values if isinstance(values, IntegerRow) else IntegerRow.of(values)
+            for name, values in row.items()
+        }
+        inputs.append(_build_encoded_input(features, tokenizer))
+    return inputs
 
 
 # Keys that a tokenizer may return and that are no features.
@@ -513,78 +550,50 @@ BBOX_FEATURE = "bbox"  # the box of each token on its page: four numbers
 
 
 def _parse_rows(name: str, value: Any) -> list[Any]:
-    """Return rows of integers from lists, arrays or tensors of one or two dimensions; or rows of boxes."""
-    value = value.tolist() if hasattr(value, "tolist") else value
+    """Return rows of integers, or of boxes, from one row or several: lists, arrays or tensors."""
+    cell = (4,) if name == BBOX_FEATURE else ()
     try:
-        rows = [row.tolist() if hasattr(row, "tolist") else row for row in value]
-        cell = rows[0][0] if name == BBOX_FEATURE and rows else rows[0] if rows else ()
-        if not isinstance(cell, list | tuple):
-            rows = [rows]
-        if name == BBOX_FEATURE:
-            return [tuple(map(_parse_box, row)) for row in rows]
-        return [_parse_integers(row) for row in rows]
-    except (TypeError, IndexError, ValueError):
+        try:
+            array = _parse_integers(value)
+            rows = [array] if array.ndim == 1 + len(cell) else [*array]
+        except ValueError:  # rows of several lengths
+            rows = [_parse_integers(row) for row in value]
+        if any(row.ndim != 1 + len(cell) or row.shape[1:] != cell for row in rows):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
         raise BadEncoding(
-            f"{name!r} must be one row or several rows of {'boxes of four ' * (name == BBOX_FEATURE)}integers; got "
+            f"{name!r} must be one row or several rows of {'boxes of four ' if cell else ''}integers; got "
             f"{str(value)[:60]!r}."
         ) from None
+    return rows
 
 
-class IntegerRow(tuple[int, ...]):
-    """A tuple of integers with the array that it came from: a batch of many ids is stacked without reading each again."""
-
-    array: np.ndarray[Any, np.dtype[np.int64]]
-
-
-def _parse_integers(row: Sequence[Any]) -> IntegerRow:
-    array = np.array(row)
-    if array.dtype.kind not in "iu" or array.ndim != 1:
-        array = np.array([*map(index, row)], dtype=np.int64)  # refuses all but integers
-    parsed = IntegerRow(array.tolist())
-    parsed.array = array.astype(np.int64, copy=False)
-    return parsed
-
-
-def _parse_box(box: Any) -> tuple[int, int, int, int]:
-    left, top, right, bottom = map(index, box)
-    return left, top, right, bottom
+def _parse_integers(value: Any) -> IntegerArray:
+    """Return a copy of whatever is integers as one array; refuse all else."""
+    if isinstance(value, list | tuple):
+        if value and hasattr(value[0], "tolist"):  # rows that are tensors or arrays
+            value = [row.tolist() if hasattr(row, "tolist") else row for row in value]
+    elif hasattr(value, "tolist") and getattr(value, "dtype", None) != np.int64:
+        value = value.tolist()
+    array = np.array(value)
+    if array.dtype.kind not in "iu":
+        integers = [*map(index, array.ravel().tolist())]
+        array = np.array(integers, dtype=np.int64).reshape(array.shape)
+    return array.astype(np.int64, copy=False)
 
 
-def _compute_shape(rows: list[list[int]]) -> tuple[int, ...]:
-    return (len(rows), max(len(row) for row in rows) if rows else 0)
+class IntegerRow(tuple[Any, ...]):
+    """A tuple of integers, or of boxes, with its array: a batch of many ids is stacked without reading each again."""
 
+    array: IntegerArray
 
-def _from_row(
-    row: dict[str, tuple[Any, ...]],
-    tokenizer: Any,
-    pad_ids: Set[int],
-    max_length: int | None,
-    vocabulary: int | None,
-) -> EncodedInput:
-    ids, mask = row["input_ids"], row["attention_mask"]
-    if vocabulary is not None and ids and not 0 <= min(ids) <= max(ids) < vocabulary:
-        wrong = next(i for i in ids if not 0 <= i < vocabulary)
-        raise BadEncoding(
-            f"Token id {wrong} is not in the model's vocabulary of {vocabulary}. "
-            "Encode with the tokenizer that belongs to the model."
-        )
-    # Padding is a run of masked padding tokens at an end. A masked token within the text is not padding:
-    # the model still computes it, and its score is given.
-    first, last = 0, len(ids)
-    if 0 in mask:
-        padding = [m == 0 and (not pad_ids or i in pad_ids) for i, m in zip(ids, mask, strict=True)]
-        if all(padding):
-            raise EmptyText("The encoded input is all padding. Give at least one token.")
-        first = padding.index(False)
-        last = len(padding) - padding[::-1].index(False)
-    features: dict[str, Any] = dict(row)
-    if last - first < len(ids):
-        features = {name: tuple(values[first:last]) for name, values in row.items()}
-    if max_length is not None and last - first > max_length:
-        raise TooLong(
-            f"The encoded input has {last - first} tokens and the model takes at most {max_length}. Shorten it."
-        )
-    return _build_encoded_input(features, tokenizer)
+    @classmethod
+    def of(cls, array: IntegerArray) -> "IntegerRow":
+        """Return the numbers of an array."""
+        values = array.tolist()
+        row = cls(values if array.ndim == 1 else map(tuple, values))
+        row.array = array
+        return row
 
 
 def _split_runs(ids: Sequence[int], special: Sequence[bool]) -> list[list[int]]:
@@ -668,42 +677,12 @@ def _recover_input(features: dict[str, tuple[int, ...]], tokenizer: Any) -> Enco
     return EncodedInput(features, tuple(tokens), tuple(words), InputText(None))
 
 
+@lru_cache(64)
+def _build_ones(length: int) -> IntegerRow:
+    """Return the mask of an input without padding."""
+    return IntegerRow.of(np.ones(length, dtype=np.int64))
+
+
 @lru_cache(1 << 16)  # about a vocabulary: a look-up is faster than building a token
 def _build_token(piece: Any, segment: int, special: bool, identity: int) -> Token:
     return Token(str(piece), None, None, int(segment), bool(special), identity)
-
-
-_SPARE_TOKENS = 64  # tokens beyond the limit: a cut may change the last tokens of a text
-
-
-def compute_pair_ranges(
-    tokens: Sequence[Token], texts: tuple[str, str], most: int, side: str
-) -> list[range]:
-    """Return the characters of each text of a pair that can matter within `most` tokens.
-
-    `tokens` are those of the whole texts; `side` is where the tokenizer cuts.
-    """
-    counts = [len(_select_segment(tokens, segment)) for segment in (0, 1)]
-    return [
-        # More for the longer text, so that it stays the longer: that decides which text gets an odd token.
-        _compute_range(
-            _select_segment(tokens, i),
-            len(texts[i]),
-            most + _SPARE_TOKENS * (1 + (counts[i] > counts[1 - i])),
-            side,
-        )
-        for i in (0, 1)
-    ]
-
-
-def _compute_range(own: Sequence[Token], length: int, most: int, side: str) -> range:
-    """Return the characters of the first `most` tokens, or of the last if the left side is cut."""
-    if len(own) <= most:
-        return range(length)
-    if side == "left":
-        return range(min(token.start or 0 for token in own[-most:]), length)
-    return range(max(token.end or 0 for token in own[:most]))
-
-
-def _select_segment(tokens: Sequence[Token], segment: int) -> list[Token]:
-    return [token for token in tokens if token.segment == segment and not token.special]

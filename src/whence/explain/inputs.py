@@ -8,7 +8,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from whence.core.errors import BadEncoding, BadPicture, BadTokenizer, WhenceError, shorten_quote
+from whence.core.errors import (
+    BadEncoding,
+    BadPicture,
+    BadTokenizer,
+    NoHead,
+    WhenceError,
+    shorten_quote,
+)
 from whence.data.example import StoredImage
 from whence.data.image_encoding import encode_image
 from whence.data.images import can_read_image, is_image
@@ -96,7 +103,8 @@ def encode_inputs(
 
     For a model that takes images as well as texts, `reads` says that the input is a text.
     """
-    loaded.check_input_kind()
+    if loaded.input_refusal is not None:
+        raise NoHead(loaded.input_refusal)
     either = loaded.modality == "both" and not reads and not _is_encoded_text(inputs)
     if loaded.modality == "picture" or either:
         return encode_images(inputs, loaded)
@@ -146,13 +154,13 @@ def encode_each(
 
     `refuse` is called for each input that cannot be encoded; without it, the first of them is an error.
     """
-    rest = enumerate(texts)
+    rest, size = enumerate(texts), loaded.vocabulary_size
     while chunk := list(islice(rest, _TOKENIZE_BATCH)):
         inputs = [_list_to_pair(value) for _, value in chunk]
         ready = tokenize_batch(inputs, loaded.tokenizer)
         for (number, _), value, encoded in zip(chunk, inputs, ready, strict=True):
             try:
-                item = _encode_one(value, encoded, loaded, truncate)
+                item = _encode_one(value, encoded, loaded, truncate, size)
             except WhenceError as error:
                 if refuse is None:
                     raise type(error)(
@@ -188,11 +196,14 @@ def _warn_about_input(item: EncodedInput) -> EncodedInput:
     return item
 
 
-def _encode_one(value: Any, encoded: Any, loaded: LoadedModel, truncate: bool) -> EncodedInput:
-    check_no_images(value, loaded)
-    if is_chat(value):
-        return _encode_chat(value, loaded, truncate)
-    rows = _encode(value, loaded, truncate, encoded=encoded)
+def _encode_one(
+    value: Any, encoded: Any, loaded: LoadedModel, truncate: bool, size: int | None
+) -> EncodedInput:
+    if not _is_encoded_text(value):
+        check_no_images(value, loaded)
+        if is_chat(value):
+            return _encode_chat(value, loaded, truncate)
+    rows = _encode(value, loaded, truncate, encoded=encoded, size=size)
     if len(rows) != 1:
         raise BadEncoding(
             f"An encoded mapping of {len(rows)} rows cannot be one of a list. Give one row each."
@@ -242,7 +253,10 @@ def _encode(
     truncate: bool,
     cut: Truncation = "longest_first",
     encoded: Any = None,
+    size: int | None = None,
 ) -> list[EncodedInput]:
+    """Encode one input, or the rows of a mapping; `size` is that of the vocabulary, if it is known."""
+    size = loaded.vocabulary_size if size is None else size
     if loaded.task == "answer":
         # The question is never cut: it would become another question.
         cut = "only_second"
@@ -254,7 +268,7 @@ def _encode(
             loaded.tokenizer,
             pad_ids=loaded.pad_ids,
             max_length=loaded.max_length,
-            vocabulary=loaded.vocabulary_size,
+            vocabulary=size,
         )
     else:
         # A prompt is cut at its beginning; the model continues from its end.
@@ -272,7 +286,6 @@ def _encode(
         )
         if goes_on:
             item = truncate_prompt(strip_closing_tokens(item), loaded.max_length)
-        size = loaded.vocabulary_size
         if size is not None and max(item.ids) >= size:
             raise BadTokenizer(
                 f"The tokenizer gives the id {max(item.ids)}, the model has {size} token embeddings. "

@@ -8,11 +8,11 @@ have a shape and no values; they are then read from where accelerate keeps them.
 """
 
 from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from threading import Lock, RLock
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -54,13 +54,12 @@ def get_facts(model: nn.Module) -> ModelFacts:
 class ModelParts:
     """A model's modules in the order of `model.modules()`, and some of them by kind."""
 
-    modules: list[nn.Module]
-    blocks: dict[nn.Module, None]  # the members of ModuleLists
-    embeddings: list[nn.Module]
-    config_owners: list[Any]  # the modules with a configuration
-    attention_switches: list[
-        Any
-    ]  # the modules that change their kind of attention, for good: BigBird's
+    modules: list[nn.Module] = field(default_factory=list)
+    blocks: dict[nn.Module, None] = field(default_factory=dict)  # the members of ModuleLists
+    embeddings: list[nn.Module] = field(default_factory=list)
+    config_owners: list[Any] = field(default_factory=list)  # the modules with a configuration
+    # The modules that change their kind of attention, for good: BigBird's.
+    attention_switches: list[Any] = field(default_factory=list)
 
     def list_parameters(self) -> list[nn.Parameter]:
         """Return the parameters, each once."""
@@ -72,55 +71,39 @@ class ModelParts:
         return list(parameters.values())
 
 
-class _ModuleKind(NamedTuple):
-    is_list: bool
-    is_embedding: bool
-    has_config: bool
-    switches_attention: bool
-
-
-@cache
-def _find_kind(kind: Any) -> _ModuleKind:
-    """Return what a module's class says: asking every module takes ten times as long."""
-    return _ModuleKind(
-        issubclass(kind, nn.ModuleList),
-        issubclass(kind, nn.Embedding),
-        hasattr(kind, "config"),
-        hasattr(kind, "set_attention_type"),
-    )
+@cache  # asking every module takes ten times as long
+def _find_kind(kind: Any) -> tuple[bool, bool, bool, bool]:
+    """Return whether a module's class is a list or an embedding, has a configuration, switches its attention."""
+    is_list, is_embedding = issubclass(kind, nn.ModuleList), issubclass(kind, nn.Embedding)
+    return is_list, is_embedding, hasattr(kind, "config"), hasattr(kind, "set_attention_type")
 
 
 def get_parts(model: nn.Module) -> ModelParts:
     """Return the parts of a model: those that are held, or those of now."""
-    parts = get_facts(model).parts
-    if parts is not None:
-        return parts
-    modules: dict[nn.Module, None] = {}
-    _walk_modules(model, modules)
-    parts = ModelParts(list(modules), {}, [], [], [])
-    for module in parts.modules:
-        module_class: Any = type(module)
-        kind = _find_kind(module_class)
-        if kind.has_config or "config" in module.__dict__:
-            parts.config_owners.append(module)
-        if kind.is_list:
-            parts.blocks |= dict.fromkeys(module.children())
-        if kind.is_embedding:
+    held = get_facts(model).parts
+    if held is not None:
+        return held
+    parts, seen = ModelParts(), set[nn.Module]()
+    waiting = [model]
+    while waiting:
+        module: Any = waiting.pop()
+        if module in seen:
+            continue
+        seen.add(module)
+        parts.modules.append(module)
+        is_list, is_embedding, has_config, switches_attention = _find_kind(type(module))
+        if module._modules:
+            children = [child for child in module._modules.values() if child is not None]
+            waiting += reversed(children)
+            if is_list:
+                parts.blocks |= dict.fromkeys(children)
+        if is_embedding:
             parts.embeddings.append(module)
-        if kind.switches_attention:
+        if has_config or "config" in module.__dict__:
+            parts.config_owners.append(module)
+        if switches_attention:
             parts.attention_switches.append(module)
     return parts
-
-
-def _walk_modules(module: nn.Module, modules: dict[nn.Module, None]) -> None:
-    modules[module] = None
-    for child in module._modules.values():
-        if child is None or child in modules:
-            continue
-        if child._modules:
-            _walk_modules(child, modules)
-        else:  # most modules are leaves, and a call per leaf would dominate the time
-            modules[child] = None
 
 
 @contextmanager
@@ -141,24 +124,16 @@ def find_token_embeddings(model: Any) -> Any:
 
     Raise NotImplementedError, as transformers does, if there is none.
     """
-    try:
-        if not hasattr(model, "get_input_embeddings"):  # a user's own module around a model
-            raise NotImplementedError
-        return model.get_input_embeddings()
-    except NotImplementedError:
-        parts = [part for part in model.children() if hasattr(part, "get_input_embeddings")]
-        for part in parts:
-            table = _find_input_embeddings(part)
-            if getattr(table, "weight", None) is not None and table.weight.dim() == 2:
+    if hasattr(model, "get_input_embeddings"):  # not a user's own module around a model
+        with suppress(NotImplementedError):
+            return model.get_input_embeddings()
+    for part in model.children():
+        with suppress(NotImplementedError):
+            get = getattr(part, "get_input_embeddings", None)
+            table = None if get is None else get()
+            if getattr(getattr(table, "weight", None), "ndim", 0) == 2:
                 return table
-        raise
-
-
-def _find_input_embeddings(part: Any) -> Any:
-    try:
-        return part.get_input_embeddings()
-    except NotImplementedError:
-        return None
+    raise NotImplementedError
 
 
 def load_resident_state(model: torch.nn.Module) -> dict[str, Any]:
@@ -167,7 +142,7 @@ def load_resident_state(model: torch.nn.Module) -> dict[str, Any]:
     if not any(isinstance(weight, torch.Tensor) and weight.is_meta for weight in state.values()):
         return state
     for prefix, module in model.named_modules():
-        for hook in _iterate_hooks(module):
+        for hook in iterate_hooks(module):
             weights_map: Any = getattr(hook, "weights_map", None)
             if weights_map is None:
                 continue
@@ -182,24 +157,11 @@ def load_resident_state(model: torch.nn.Module) -> dict[str, Any]:
 def is_offloaded(model: torch.nn.Module) -> bool:
     """Return whether accelerate loads some weights only when they are needed."""
     return any(
-        getattr(hook, "offload", False) for part in model.modules() for hook in _iterate_hooks(part)
+        getattr(hook, "offload", False) for part in model.modules() for hook in iterate_hooks(part)
     )
 
 
-def find_device(model: torch.nn.Module) -> torch.device:
-    """Return the input device of a model: that of its first weights, or the one they are brought to."""
-    device: torch.device = next(model.parameters()).device
-    if device.type != "meta":
-        return device
-    for part in model.modules():
-        for hook in _iterate_hooks(part):
-            execution_device = getattr(hook, "execution_device", None)
-            if execution_device is not None:
-                return torch.device(execution_device)
-    return device
-
-
-def _iterate_hooks(module: torch.nn.Module) -> Iterator[Any]:
+def iterate_hooks(module: torch.nn.Module) -> Iterator[Any]:
     """Yield the hooks of accelerate on a module; several are wrapped in one."""
     hook = getattr(module, "_hf_hook", None)
     if hook is not None:

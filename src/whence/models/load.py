@@ -14,8 +14,7 @@ import torch
 
 from whence.core.errors import BadParameter, BadTokenizer, CannotWrite, NoHead, UnknownModel
 from whence.core.files import format_public_name
-from whence.models import model_files
-from whence.models.facts import find_device, is_offloaded
+from whence.models.facts import is_offloaded
 from whence.models.model import (
     InfillModel,
     LoadedModel,
@@ -26,6 +25,9 @@ from whence.models.model_files import (
     BUILTIN,
     ModelOrigin,
     find_builtin_folder,
+    load_config,
+    load_part,
+    load_weights,
     silence_transformers,
 )
 
@@ -42,71 +44,44 @@ def load_model(
     """Load a built-in name, a folder or a Hub id; or take a model object as it is."""
     dtype = _parse_dtype(dtype)
     if isinstance(tokenizer, str | Path):
-        tokenizer = model_files.load_tokenizer(
-            ModelOrigin(str(tokenizer), str(tokenizer)), required=True
-        )
+        origin = ModelOrigin(str(tokenizer), str(tokenizer))
+        tokenizer = load_part(origin, "tokenizer", required=True)
     if isinstance(processor, str | Path):
-        processor = model_files.load_processor(
-            ModelOrigin(str(processor), str(processor)), required=True
-        )
+        origin = ModelOrigin(str(processor), str(processor))
+        processor = load_part(origin, "processor", required=True)
     what = getattr(what, "_orig_mod", what)  # the module inside of torch.compile's wrapper
     if isinstance(what, torch.nn.Module):
         _check_model_object(what)
         name = str(getattr(what.config, "_name_or_path", "") or type(what).__name__)
-        return _check_vocabulary_size(
-            build_loaded_model(
-                _copy_if_needed(what, device, dtype), tokenizer, _format_name(name), None, processor
-            )
-        )
+        loaded = build_loaded_model(what, tokenizer, _format_name(name), None, processor)
+        return _copy_if_needed(loaded, device, dtype)
     if not isinstance(what, str | Path):
         raise UnknownModel(
             f"Cannot load a {type(what).__name__}: give a built-in name ({', '.join(BUILTIN)}), a folder, "
             "a Hub id, or a transformers model."
         )
     name = str(what)
-    origin = ModelOrigin(
-        str(find_builtin_folder(name)) if name in BUILTIN else name, name, revision
-    )
+    where = str(find_builtin_folder(name)) if name in BUILTIN else name
+    origin = ModelOrigin(where, name, revision)
     device = _resolve_device(device)
-    config = model_files.load_config(origin)
-    model = model_files.load_weights(
-        origin, config, _resolve_loading_dtype(config, dtype, device)
-    ).to(device)
+    config = load_config(origin)
+    if dtype is None:
+        dtype = getattr(config, "dtype", None) or torch.float32
+        # Half precision is a storage format on the CPU.
+        if device.type == "cpu" and dtype in (torch.float16, torch.bfloat16):
+            dtype = torch.float32
+    model = load_weights(origin, config, dtype).to(device)
     takes = detect_modality(model)
     if tokenizer is None and takes != "picture":
-        tokenizer = model_files.load_tokenizer(origin)
+        tokenizer = load_part(origin, "tokenizer")
     if processor is None and takes != "text":
-        processor = model_files.load_processor(origin)
-    return _check_vocabulary_size(
-        build_loaded_model(model, tokenizer, _format_name(name), revision, processor)
-    )
+        processor = load_part(origin, "processor")
+    return build_loaded_model(model, tokenizer, _format_name(name), revision, processor)
 
 
 def _format_name(name: str) -> str:
     """Return the name of a model in results: no local path, and never a built-in name for another model."""
     return name if name in BUILTIN else format_public_name(name, tuple(BUILTIN))
-
-
-# A tokenizer without its vocabulary file knows its special tokens only. Embedding tables are often padded,
-# most of all that of ByT5, which has 384 rows for 259 tokens.
-_MIN_VOCABULARY_SHARE = 0.25
-
-
-def _check_vocabulary_size(loaded: LoadedModel) -> LoadedModel:
-    """Refuse a tokenizer with less than a quarter of the model's tokens: its vocabulary is missing."""
-    rows = loaded.vocabulary_size
-    if (
-        loaded.tokenizer is None
-        or rows is None
-        or len(loaded.tokenizer) >= _MIN_VOCABULARY_SHARE * rows
-    ):
-        return loaded
-    raise BadTokenizer(
-        f"The tokenizer of {loaded.name!r} knows {len(loaded.tokenizer):,} tokens, and the model has embeddings of "
-        f"{rows:,}: its vocabulary is missing (tokenizer.json, vocab.txt, tokenizer.model), and every other word "
-        "would be explained as unknown. Copy it from the model that this one was made from, give the right one with "
-        "tokenizer=..., or remove the tokenizer's files to explain encoded inputs."
-    )
 
 
 def _check_model_object(model: torch.nn.Module) -> None:
@@ -132,20 +107,6 @@ def _check_model_object(model: torch.nn.Module) -> None:
             f"The {kind} has no weights: {empty!r} is on the meta device, which holds sizes and no numbers. Load its "
             "weights first, with from_pretrained or load_state_dict(..., assign=True)."
         )
-
-
-def _resolve_loading_dtype(
-    config: Any, dtype: torch.dtype | None, device: torch.device
-) -> torch.dtype:
-    """Return the dtype to load in: the requested or stored one, but float32 for half precision on a CPU.
-
-    Half precision is a storage format on the CPU.
-    """
-    if dtype is not None:
-        return dtype
-    stored: torch.dtype = getattr(config, "dtype", None) or torch.float32
-    half = stored in (torch.float16, torch.bfloat16)
-    return torch.float32 if half and device.type == "cpu" else stored
 
 
 def _parse_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
@@ -175,22 +136,22 @@ def _resolve_device(device: str | torch.device | None) -> torch.device:
 
 
 def _copy_if_needed(
-    model: Any, device: str | torch.device | None, dtype: torch.dtype | None
-) -> Any:
-    """Return the caller's model, or a copy if another device or dtype is requested."""
-    first_weight = next(weight for weight in model.parameters() if weight.is_floating_point())
-    target_device = find_device(model) if device is None else _resolve_device(device)
-    same = (dtype is None or dtype == first_weight.dtype) and target_device == find_device(model)
+    loaded: LoadedModel, device: str | torch.device | None, dtype: torch.dtype | None
+) -> LoadedModel:
+    """Return the caller's model, or a copy of it if another device or dtype is requested."""
+    model, own = loaded.model, loaded.device
+    target = own if device is None else _resolve_device(device)
+    same = (dtype is None or dtype == loaded.dtype) and target == own
     if not same and is_offloaded(model):
         raise BadParameter(
             f"The weights of this {type(model).__name__} are offloaded, and stay where accelerate put them: leave "
             "device and dtype out, or load it without device_map."
         )
     if same and not any(weight.is_inference() for weight in model.parameters()):
-        return model
+        return loaded
     # Weights made under inference_mode cannot be differentiated; a copy made outside of it can.
     with torch.inference_mode(False):
-        return copy.deepcopy(model).to(device=target_device, dtype=dtype)
+        return replace(loaded, model=copy.deepcopy(model).to(device=target, dtype=dtype))
 
 
 def with_infill_model(loaded: LoadedModel, what: Any) -> LoadedModel:

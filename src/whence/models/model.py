@@ -12,12 +12,14 @@ import torch
 
 from whence.core.errors import BadTokenizer, NoHead
 from whence.core.types import Task
-from whence.models.facts import find_device, find_token_embeddings
+from whence.models.facts import find_token_embeddings, iterate_hooks
+
+Modality = Literal["text", "picture", "both"]  # both: texts and images compared with each other
 
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model ready to be explained, with facts from its configuration and tokenizer."""
+    """A model ready to be explained, with facts from its class, its configuration and its tokenizer."""
 
     model: Any  # a transformers.PreTrainedModel
     tokenizer: Any | None
@@ -31,13 +33,18 @@ class LoadedModel:
     # Replacement tokens: mask, pad, unk, and draw, a mask that the infill model fills.
     fillers: Mapping[str, int]
     anchors: frozenset[int]  # ids that the model's head looks for, and must not be removed
+    modality: Modality
+    forward_keywords: frozenset[str] | None  # the keywords of its forward; None if it takes any
+    input_refusal: str | None  # why no input can be explained: it takes neither texts nor images
+    needs_pair: bool  # an input must be a pair of texts, as for our attentive models with a query
+    needs_single_text: bool  # an input must be a single text, as for those without a query
     infiller: "InfillModel | None" = None
     processor: Any | None = None  # the image processor
     # Whether max_length is the tokenizer's, and the model would take more.
     cut_by_tokenizer: bool = False
     checkpoint: bool = False  # gradient checkpointing: blocks run again, for less memory
 
-    @cached_property
+    @property
     def is_classifier(self) -> bool:
         """Whether the outputs are labels of the whole input: one row of logits."""
         return self.task in ("single_label", "multi_label", "regression")
@@ -56,11 +63,6 @@ class LoadedModel:
         return self.modality != "text"
 
     @cached_property
-    def modality(self) -> Literal["text", "picture", "both"]:
-        """The model's input: texts, images, or both compared with each other."""
-        return detect_modality(self.model)
-
-    @cached_property
     def length_limit(self) -> str:
         """The length limit and whether model or tokenizer sets it, as a clause of a sentence."""
         if self.cut_by_tokenizer:
@@ -69,8 +71,13 @@ class LoadedModel:
 
     @property
     def device(self) -> torch.device:
-        """The device of the weights, or the one that offloaded weights are brought to."""
-        return find_device(self.model)
+        """The device of the first weights, or the one that offloaded weights are brought to."""
+        device: torch.device = next(self.model.parameters()).device
+        if device.type != "meta":
+            return device
+        hooks = (hook for part in self.model.modules() for hook in iterate_hooks(part))
+        devices = (getattr(hook, "execution_device", None) for hook in hooks)
+        return torch.device(next((place for place in devices if place is not None), device))
 
     @property
     def dtype(self) -> torch.dtype:
@@ -89,28 +96,10 @@ class LoadedModel:
             return None
         return None if weight is None else int(weight.shape[0])
 
-    @cached_property
-    def needs_pair(self) -> bool:
-        """Whether an input must be a pair of texts, as for our attentive models with a query."""
-        config = self.model.config
-        return bool(config.model_type == "attentive" and config.query)
-
-    @cached_property
-    def needs_single_text(self) -> bool:
-        """Whether an input must be a single text, as for our attentive models without a query."""
-        config = self.model.config
-        return bool(config.model_type == "attentive" and not config.query)
-
-    @cached_property
+    @property
     def takes_boxes(self) -> bool:
         """Whether the model reads the boxes of tokens on a page."""
         return "bbox" in (self.forward_keywords or ())
-
-    @cached_property
-    def forward_keywords(self) -> frozenset[str] | None:
-        """The keywords of the model's forward; None if it takes any."""
-        takes = inspect.signature(self.model.forward).parameters
-        return frozenset(takes) if {"input_ids", *_OTHER_INPUTS} & takes.keys() else None
 
     @cached_property
     def bytes_per_token(self) -> int:
@@ -124,33 +113,14 @@ class LoadedModel:
 
     def check_head(self) -> None:
         """Refuse a model without a head, or one that takes neither texts nor images."""
-        self.check_input_kind()
+        if self.input_refusal is not None:
+            raise NoHead(self.input_refusal)
         if self.task == "none":
             raise NoHead(
                 f"{self.name!r} is a {type(self.model).__name__}: it has no head that whence knows, so "
                 "there is no prediction to explain. Load a model for a task: ...ForSequenceClassification, "
                 "...ForQuestionAnswering, ...ForTokenClassification, ...ForMaskedLM, ...ForCausalLM, "
                 "...ForConditionalGeneration, ...ForImageClassification, or CLIPModel."
-            )
-
-    @cached_property
-    def _takes_input(self) -> bool:
-        return self.modality != "text" or can_take_text(self.model)
-
-    def check_input_kind(self) -> None:
-        """Refuse a model that takes neither texts nor images."""
-        if not self._takes_input:
-            kind, takes = type(self.model), inspect.signature(self.model.forward).parameters
-            own = next(
-                (name for name in _OTHER_INPUTS if name in takes), next(iter(takes), "nothing")
-            )
-            what = (
-                f"it needs {own!r} beside a text, and whence explains a text or a picture alone"
-                if "input_ids" in takes
-                else f"its input is {own!r}, and whence explains texts and pictures"
-            )
-            raise NoHead(
-                f"{self.name!r} is a {kind.__name__}: {what}. Load a model that takes one of these alone."
             )
 
 
@@ -163,37 +133,43 @@ class InfillModel:
     words: tuple[int, ...]  # the ids that may be drawn, without special tokens
 
 
+# A tokenizer without its vocabulary file knows its special tokens only. Embedding tables are often padded,
+# most of all that of ByT5, which has 384 rows for 259 tokens.
+_MIN_VOCABULARY_SHARE = 0.25
+
+
 def build_loaded_model(
     model: Any, tokenizer: Any, name: str, revision: str | None, processor: Any = None
 ) -> LoadedModel:
-    """Build a `LoadedModel` from a model, its configuration and its tokenizer."""
-    labels, task = _detect_task(model)
+    """Build a `LoadedModel`; refuse a tokenizer with less than a quarter of the model's tokens."""
+    config, takes = model.config, inspect.signature(model.forward).parameters
+    modality, input_refusal = detect_modality(model), None
+    if modality == "text" and not _can_take_text(takes):
+        input_refusal = _explain_input_refusal(name, model, takes)
+    labels, task = _detect_task(model, takes)
     # An image-text model has a configuration for each part.
-    texts = getattr(model.config, "text_config", None) or model.config
-    ids = [getattr(owner, "pad_token_id", None) for owner in (model.config, texts, tokenizer)]
+    texts = getattr(config, "text_config", None) or config
+    ids = [getattr(owner, "pad_token_id", None) for owner in (config, texts, tokenizer)]
     pads = [identity for identity in ids if isinstance(identity, int) and identity >= 0]
-    pad_id = pads[0] if pads else None
-    fillers = {
-        kind: identity
-        for kind in ("mask", "pad", "unk")
-        if (identity := getattr(tokenizer, f"{kind}_token_id", None)) is not None
-    }
-    if "pad" not in fillers and pad_id is not None:
-        fillers["pad"] = pad_id
-    if detect_modality(model) != "text":
+    kinds = ("mask", "pad", "unk")
+    known = {kind: getattr(tokenizer, f"{kind}_token_id", None) for kind in kinds}
+    fillers = {kind: identity for kind, identity in known.items() if identity is not None}
+    if pads:
+        fillers.setdefault("pad", pads[0])
+    if modality != "text":
         # Patches are covered, not replaced by a token: only the names count, the ids are unused.
-        own = fillers if detect_modality(model) == "both" else {}
+        own = fillers if modality == "both" else {}
         fillers = {**own, **dict.fromkeys(("black", "mean", "blur"), 0)}
     # BART and T5 classifiers read at the end-of-sequence token and fail without one.
-    end = getattr(model.config, "eos_token_id", None)
-    reads_end = model.config.is_encoder_decoder and task != "sequence"
+    end = getattr(config, "eos_token_id", None)
+    reads_end = config.is_encoder_decoder and task != "sequence"
     if task == "similarity":
         # CLIP also reads a text at its end token. Old configurations name another one than the tokenizer.
         reads_end = True
-        end = getattr(tokenizer, "eos_token_id", None) or model.config.text_config.eos_token_id
-    anchors = [end] if isinstance(end, int) and reads_end else []
-    longest, by_tokenizer = _find_max_length(model, tokenizer)
-    return LoadedModel(
+        end = getattr(tokenizer, "eos_token_id", None) or config.text_config.eos_token_id
+    longest, by_tokenizer = _find_max_length(model, texts, tokenizer)
+    attentive = config.model_type == "attentive"
+    loaded = LoadedModel(
         model,
         tokenizer,
         name,
@@ -201,16 +177,30 @@ def build_loaded_model(
         task,
         labels,
         longest,
-        pad_id,
+        pads[0] if pads else None,
         frozenset(pads),
         fillers,
-        frozenset(anchors),
+        frozenset([end] if isinstance(end, int) and reads_end else []),
+        modality,
+        frozenset(takes) if {"input_ids", *_OTHER_INPUTS} & takes.keys() else None,
+        input_refusal,
+        needs_pair=bool(attentive and config.query),
+        needs_single_text=bool(attentive and not config.query),
         processor=processor,
         cut_by_tokenizer=by_tokenizer,
     )
+    rows = loaded.vocabulary_size
+    if tokenizer is not None and len(tokenizer) < _MIN_VOCABULARY_SHARE * (rows or 0):
+        raise BadTokenizer(
+            f"The tokenizer of {name!r} knows {len(tokenizer):,} tokens, and the model has embeddings of "
+            f"{rows:,}: its vocabulary is missing (tokenizer.json, vocab.txt, tokenizer.model), and every other word "
+            "would be explained as unknown. Copy it from the model that this one was made from, give the right one with "
+            "tokenizer=..., or remove the tokenizer's files to explain encoded inputs."
+        )
+    return loaded
 
 
-def detect_modality(model: Any) -> Literal["text", "picture", "both"]:
+def detect_modality(model: Any) -> Modality:
     """Return the input of a model: texts, images, or both compared with each other.
 
     A generating model that takes pictures as well counts as a text model: the text is explained.
@@ -220,17 +210,30 @@ def detect_modality(model: Any) -> Literal["text", "picture", "both"]:
         return "text"
     if "input_ids" not in takes:
         return "picture"
-    return "text" if "bbox" in takes or _is_generator(type(model).__name__) else "both"
+    generates = type(model).__name__.endswith(_GENERATOR_NAMES)
+    return "text" if "bbox" in takes or generates else "both"
 
 
-def can_take_text(model: Any) -> bool:
+def _can_take_text(takes: Mapping[str, inspect.Parameter]) -> bool:
     """Return whether a text is enough for a model: it takes token ids, and requires nothing else."""
-    takes = inspect.signature(model.forward).parameters
     inputs = {"input_ids", *_OTHER_INPUTS} & takes.keys()
     if not inputs:  # forward(**inputs) takes any keyword
         return any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in takes.values())
     needs = {name for name in inputs if takes[name].default is inspect.Parameter.empty}
     return "input_ids" in inputs and needs <= {"input_ids"}
+
+
+def _explain_input_refusal(name: str, model: Any, takes: Mapping[str, inspect.Parameter]) -> str:
+    """Return the message on a model that takes neither texts nor images alone."""
+    own = next((own for own in _OTHER_INPUTS if own in takes), next(iter(takes), "nothing"))
+    what = (
+        f"it needs {own!r} beside a text, and whence explains a text or a picture alone"
+        if "input_ids" in takes
+        else f"its input is {own!r}, and whence explains texts and pictures"
+    )
+    return (
+        f"{name!r} is a {type(model).__name__}: {what}. Load a model that takes one of these alone."
+    )
 
 
 # Inputs other than token ids: pictures, sound, time series.
@@ -240,25 +243,47 @@ _OTHER_INPUTS = (
 )
 # Endings of the names of generating classes.
 _GENERATOR_NAMES = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "ForVisionText2Text")
+_CLASSIFIER_NAMES = ("ForSequenceClassification", "ForImageClassification")
+_TASK_BY_NAME: dict[str, Task] = {
+    "ForQuestionAnswering": "answer",
+    "ForMaskedLM": "mask",
+    "ForCausalLM": "next",
+    "LMHeadModel": "next",
+    "ModelWithLMHead": "next",
+    "ForConditionalGeneration": "sequence",
+    "MTModel": "sequence",
+}
 
 
-def _is_generator(name: str) -> bool:
-    return name.endswith(_GENERATOR_NAMES)
-
-
-def _detect_task(model: Any) -> tuple[tuple[str, ...], Task]:
+def _detect_task(
+    model: Any, takes: Mapping[str, inspect.Parameter]
+) -> tuple[tuple[str, ...], Task]:
+    """Return the labels and the task of a model, by its class and its configuration."""
     kind, config = type(model), model.config
+    name = kind.__name__
     # A user's own class may be a classifier under any name; only a run tells whether it gives logits.
     foreign = not kind.__module__.startswith("transformers.")
-    if not foreign and not any(name in kind.__name__ for name in _CLASSIFIER_NAMES):
-        return _detect_other_task(model)
-    names = _list_output_names(config)
-    labels = tuple(n if names.count(n) == 1 else f"{n} ({i})" for i, n in enumerate(names))
-    if config.problem_type == "multi_label_classification":
-        return labels, "multi_label"
-    if config.problem_type == "regression" or len(labels) == 1:
-        return labels, "regression"
-    return labels, "single_label"
+    if foreign or any(part in name for part in _CLASSIFIER_NAMES):
+        names = _list_output_names(config)
+        labels = tuple(n if names.count(n) == 1 else f"{n} ({i})" for i, n in enumerate(names))
+        if config.problem_type == "multi_label_classification":
+            return labels, "multi_label"
+        regression = config.problem_type == "regression" or len(labels) == 1
+        return labels, "regression" if regression else "single_label"
+    if name.endswith("ForTokenClassification"):
+        return tuple(_list_output_names(config)), "tags"
+    if config.model_type == "clip" and name == "CLIPModel":
+        return (), "similarity"
+    task: Task = next((task for end, task in _TASK_BY_NAME.items() if name.endswith(end)), "none")
+    if task == "next" and _is_masked_lm(config):
+        return (), "mask"
+    if name.endswith(_GENERATOR_NAMES):
+        if not _can_take_text(takes):  # it captions pictures or sound
+            return (), "none"
+        # Vision-language models are named ...ForConditionalGeneration but are decoders only.
+        if not config.is_encoder_decoder:
+            return (), "next"
+    return (), task
 
 
 # Line breaks of every kind, and control characters that move a terminal's cursor.
@@ -275,36 +300,6 @@ def _list_output_names(config: Any) -> list[str]:
     ]
 
 
-_CLASSIFIER_NAMES = ("ForSequenceClassification", "ForImageClassification")
-_TASK_BY_NAME: dict[str, Task] = {
-    "ForQuestionAnswering": "answer",
-    "ForMaskedLM": "mask",
-    "ForCausalLM": "next",
-    "LMHeadModel": "next",
-    "ModelWithLMHead": "next",
-    "ForConditionalGeneration": "sequence",
-    "MTModel": "sequence",
-}
-
-
-def _detect_other_task(model: Any) -> tuple[tuple[str, ...], Task]:
-    """Return labels and task of a model that does not classify whole inputs."""
-    name, config = type(model).__name__, model.config
-    if name.endswith("ForTokenClassification"):
-        return tuple(_list_output_names(config)), "tags"
-    if config.model_type == "clip" and name == "CLIPModel":
-        return (), "similarity"
-    task: Task = next((task for end, task in _TASK_BY_NAME.items() if name.endswith(end)), "none")
-    if task == "next" and _is_masked_lm(config):
-        return (), "mask"
-    if _is_generator(name) and not can_take_text(model):  # it captions pictures or sound
-        return (), "none"
-    # Vision-language models are named ...ForConditionalGeneration but are decoders only.
-    if _is_generator(name) and not config.is_encoder_decoder:
-        return (), "next"
-    return (), task
-
-
 def _is_masked_lm(config: Any) -> bool:
     """Return whether a language model is bidirectional, trained to fill masks, despite its class name.
 
@@ -316,14 +311,12 @@ def _is_masked_lm(config: Any) -> bool:
     return both and not (getattr(config, "is_decoder", False) or getattr(config, "causal", False))
 
 
-def _find_max_length(model: Any, tokenizer: Any) -> tuple[int | None, bool]:
+def _find_max_length(model: Any, texts: Any, tokenizer: Any) -> tuple[int | None, bool]:
     """Return the smaller limit of positions and tokenizer, and whether it is the tokenizer's.
 
-    None where neither sets a bound.
+    `texts` is the configuration of the text part. None where neither sets a bound.
     """
     own = None
-    # An image-text model has a limit for each part.
-    texts = getattr(model.config, "text_config", None) or model.config
     positions = getattr(texts, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:
         for name, module in model.named_modules():
@@ -333,20 +326,15 @@ def _find_max_length(model: Any, tokenizer: Any) -> tuple[int | None, bool]:
                 positions -= module.padding_idx + 1
                 break
         own = positions
-    tokenizer_limit = getattr(tokenizer, "model_max_length", None)
-    if tokenizer_limit not in (None, inf):
-        limit = _parse_length_limit(tokenizer_limit)
-        if limit < 1 << 30 and (own is None or limit < own):
-            return limit, True
-    return own, False
-
-
-def _parse_length_limit(limit: Any) -> int:
-    """Return a tokenizer's own limit as a number of tokens; transformers writes 1e30 for none."""
+    limit = getattr(tokenizer, "model_max_length", None)
+    if limit in (None, inf):
+        return own, False
     is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
     if not is_number or not 1 <= limit < inf or limit != int(limit):
         raise BadTokenizer(
             f"The tokenizer's model_max_length is {limit!r}. It is a number of tokens, such as 512. Correct "
             "tokenizer_config.json, or set tokenizer.model_max_length."
         )
-    return int(limit)
+    # transformers writes 1e30 for none.
+    by_tokenizer = limit < 1 << 30 and (own is None or limit < own)
+    return (int(limit) if by_tokenizer else own), by_tokenizer

@@ -12,7 +12,8 @@ Sizes are checked against the headers of the weights before memory is allocated.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from functools import cached_property
 from logging import CRITICAL
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -157,7 +158,17 @@ def load_config(origin: ModelOrigin) -> Any:
     import whence.models.rnn  # noqa: F401 (makes the kind of model known to AutoConfig)
 
     name, folder = origin.name, origin.folder
-    _check_no_adapter(origin)
+    try:
+        is_adapter = _find_file(origin, _ADAPTER_CONFIG) is not None
+    except UnknownModel:  # a missing model is reported below
+        is_adapter = False
+    if is_adapter:  # PEFT, LoRA
+        raise UnknownModel(
+            f"The model {name!r} is an adapter ({_ADAPTER_CONFIG}): its base model would be explained without it. "
+            f"Merge them and save the result, with peft: PeftModel.from_pretrained(base, {origin.where!r})"
+            ".merge_and_unload().save_pretrained('merged'), where base is the model that it was trained on. If its "
+            f"weights are merged already, remove {_ADAPTER_CONFIG}."
+        )
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise UnknownModel(
             f"The folder {name!r} has no config.json: it is not a Hugging Face model."
@@ -221,7 +232,11 @@ def load_weights(origin: ModelOrigin, config: Any, dtype: torch.dtype) -> Any:
     def build_error(error: BaseException, reason: str) -> WhenceError:
         # The error refers to a report on the screen, which is silenced here.
         if "ignore_mismatched_sizes" in str(error):
-            reason = describe_misfit(own, stored)
+            reason = "they have other sizes than the configuration says. Correct config.json."
+            for key, shape in own.items():
+                if key in stored and stored[key].shape != shape:
+                    reason = f"{key!r} is {stored[key].shape} there, and {shape} by the configuration. Correct config.json."
+                    break
         if "safetensors" in reason and not folder.is_dir():
             return UnsafeWeights(
                 f"The model {name!r} offers no safetensors weights, and whence opens no pickles. "
@@ -252,75 +267,56 @@ def load_weights(origin: ModelOrigin, config: Any, dtype: torch.dtype) -> Any:
     return model.eval()
 
 
-def load_tokenizer(origin: ModelOrigin, *, required: bool = False) -> Any | None:
-    """Load a tokenizer; None if the model has none, and explains encoded inputs only.
-
-    `required`: the user named it, so its absence is an error.
-    """
-    from transformers import AutoTokenizer
-
-    patterns = ("*token*", "*vocab*", "*.model")
-    expected = required or any(any(origin.folder.glob(pattern)) for pattern in patterns)
-    if origin.folder.is_dir() and not expected:
-        return None
-    remedy = "Give another with tokenizer=..., or remove its files to explain encoded inputs."
-    return _load_part(AutoTokenizer, "tokenizer", origin, expected, BadTokenizer, remedy)
-
-
-def load_processor(origin: ModelOrigin, *, required: bool = False) -> Any | None:
-    """Load the image processor; None if the model has none, and takes pixel values only.
-
-    `required`: the user named it, so its absence is an error.
-    """
-    from transformers import AutoImageProcessor
-
-    expected = required or (origin.folder / "preprocessor_config.json").is_file()
-    remedy = "Give another with processor=..., or remove preprocessor_config.json to explain encoded pixel_values."
-    # The same backend everywhere: the other needs torchvision, and resizes a little differently.
-    return _load_part(
-        AutoImageProcessor, "image processor", origin, expected, UnknownModel, remedy, backend="pil"
-    )
+# The parts beside a model by the argument that replaces them: their name, Auto class, files, class of errors, and remedy.
+_PARTS: dict[str, tuple[str, str, tuple[str, ...], type[WhenceError], str]] = {
+    "tokenizer": (
+        "tokenizer",
+        "AutoTokenizer",
+        ("*token*", "*vocab*", "*.model"),
+        BadTokenizer,
+        "remove its files to explain encoded inputs.",
+    ),
+    "processor": (
+        "image processor",
+        "AutoImageProcessor",
+        ("preprocessor_config.json",),
+        UnknownModel,
+        "remove preprocessor_config.json to explain encoded pixel_values.",
+    ),
+}
 
 
-def _load_part(
-    auto_class: Any,
-    what: str,
-    origin: ModelOrigin,
-    expected: bool,
-    error_class: type[WhenceError],
-    remedy: str,
-    **options: Any,
+def load_part(
+    origin: ModelOrigin, part: Literal["tokenizer", "processor"], *, required: bool = False
 ) -> Any | None:
-    """Load a part beside the model by its Auto class; None if that fails and none was expected."""
+    """Load a model's tokenizer or image processor; None if it has none, and explains encoded inputs only.
+
+    `required`: the user named it, so its absence is an error.
+    """
+    import transformers
+
+    what, auto_class, patterns, error_class, remedy = _PARTS[part]
+    expected = required or any(any(origin.folder.glob(pattern)) for pattern in patterns)
+    if part == "tokenizer" and origin.folder.is_dir() and not expected:
+        return None
     check_files(origin)
+    # The same backend everywhere: the other needs torchvision, and resizes a little differently.
+    options = {"backend": "pil"} if part == "processor" else {}
 
     def build_error(_: BaseException, reason: str) -> WhenceError:
-        return error_class(f"The {what} of {origin.name!r} cannot be loaded: {reason} {remedy}")
+        return error_class(
+            f"The {what} of {origin.name!r} cannot be loaded: {reason} Give another with {part}=..., or {remedy}"
+        )
 
     try:
         with _wrap_foreign_errors(origin.name, build_error):
-            return auto_class.from_pretrained(
+            return getattr(transformers, auto_class).from_pretrained(
                 origin.where, trust_remote_code=False, **options, **origin.options
             )
     except error_class:
         if expected:
             raise
         return None
-
-
-def _check_no_adapter(origin: ModelOrigin) -> None:
-    """Refuse an adapter (PEFT, LoRA): its base model would be explained without it."""
-    try:
-        is_adapter = _find_file(origin, _ADAPTER_CONFIG) is not None
-    except UnknownModel:  # load_config reports a missing model next
-        is_adapter = False
-    if is_adapter:
-        raise UnknownModel(
-            f"The model {origin.name!r} is an adapter ({_ADAPTER_CONFIG}): its base model would be explained without it. "
-            f"Merge them and save the result, with peft: PeftModel.from_pretrained(base, {origin.where!r})"
-            ".merge_and_unload().save_pretrained('merged'), where base is the model that it was trained on. If its "
-            f"weights are merged already, remove {_ADAPTER_CONFIG}."
-        )
 
 
 def _find_file(origin: ModelOrigin, file: str) -> Path | None:
@@ -356,58 +352,41 @@ _ALTERNATIVE_HINT = (
 )
 
 
-@dataclass(frozen=True)
-class TensorHeader:
+class TensorHeader(NamedTuple):
     """The type and shape of a tensor, from the header of its file."""
 
     dtype: str  # as safetensors writes it: F32, BF16, I8, ...
     shape: tuple[int, ...]
 
-    @property
-    def numbers(self) -> int:
-        """The number of elements."""
-        return prod(self.shape)
 
-    @property
-    def bits(self) -> int:
-        """The bits of all elements together."""
-        width = "".join(sign for sign in self.dtype.partition("_")[0] if sign.isdigit())
-        return self.numbers * int(width or 8)  # BOOL takes a byte
-
-    @property
-    def is_quantised(self) -> bool:
-        """Whether the elements are integers or floats of less than 16 bits, which need a scale."""
-        kind = self.dtype.partition("_")[0]  # F8_E4M3 is one of several 8-bit floats
-        return kind.startswith(("I", "U")) or kind in {"F8", "F6", "F4"}
-
-
-def check_files(origin: ModelOrigin) -> None:
-    """Refuse a folder with a readable file that is a pipe, a device or a link to elsewhere."""
-    folder = origin.folder
-    if folder.is_dir():
-        for path in sorted([*folder.iterdir(), *folder.glob(_TEMPLATES)]):
-            if path.suffix in _READABLE_ENDINGS and path.exists() and not path.is_dir():
-                _check_file(path, origin)
-
-
-def _check_file(path: Path, origin: ModelOrigin) -> None:
-    """Refuse a model file that is a pipe, a device or outside of the model's folder."""
+def check_files(origin: ModelOrigin, paths: Iterable[Path] | None = None) -> None:
+    """Refuse a file of a folder that is a pipe, a device or a link to elsewhere; by default all readable ones."""
     folder, name = origin.folder, origin.name
-    file_name = str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
-    if not path.exists():
-        raise UnknownModel(f"The model {name!r} names {file_name!r}, and there is no such file.")
-    if not path.is_file():
-        raise UnsafeWeights(
-            f"The model {name!r} names {file_name!r}, which is no regular file: reading it might never end. {_ALTERNATIVE_HINT}"
-        )
-    home, own = folder.resolve(), path.resolve()
-    beside = own.parent.parent == home.parent
-    cached = home.parent.name == "snapshots" and own.parent == home.parent.parent / "blobs"
-    if not (own.is_relative_to(home) or beside or cached):
-        raise UnsafeWeights(
-            f"The model {name!r} names {file_name!r}, which lies neither in its folder nor in one beside it. whence "
-            f"reads no other files of this machine because a model says so. {_ALTERNATIVE_HINT}"
-        )
+    if not folder.is_dir():
+        return
+    if paths is None:
+        inside = sorted([*folder.iterdir(), *folder.glob(_TEMPLATES)])
+        readable = [path for path in inside if path.suffix in _READABLE_ENDINGS]
+        paths = [path for path in readable if path.exists() and not path.is_dir()]
+    home = folder.resolve()
+    for path in paths:
+        file_name = str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
+        if not path.exists():
+            raise UnknownModel(
+                f"The model {name!r} names {file_name!r}, and there is no such file."
+            )
+        if not path.is_file():
+            raise UnsafeWeights(
+                f"The model {name!r} names {file_name!r}, which is no regular file: reading it might never end. {_ALTERNATIVE_HINT}"
+            )
+        own = path.resolve()
+        beside = own.parent.parent == home.parent
+        cached = home.parent.name == "snapshots" and own.parent == home.parent.parent / "blobs"
+        if not (own.is_relative_to(home) or beside or cached):
+            raise UnsafeWeights(
+                f"The model {name!r} names {file_name!r}, which lies neither in its folder nor in one beside it. whence "
+                f"reads no other files of this machine because a model says so. {_ALTERNATIVE_HINT}"
+            )
 
 
 def _find_weight_files(origin: ModelOrigin, weights_name: Any) -> list[Path]:
@@ -416,55 +395,46 @@ def _find_weight_files(origin: ModelOrigin, weights_name: Any) -> list[Path]:
     `weights_name` is the configuration's `transformers_weights`, which transformers follows. The list is empty if
     the Hub has not converted the model yet.
     """
-    shards = _list_shards(origin, _WEIGHTS_INDEX)
-    if weights_name is None:
-        whole = _find_file(origin, "model.safetensors")
-        files = ["model.safetensors"] if whole else shards
-    elif not str(weights_name).endswith((".safetensors", ".safetensors.index.json")):
+    given = None if weights_name is None else str(weights_name)
+    if given is not None and not given.endswith((".safetensors", ".safetensors.index.json")):
         raise UnsafeWeights(
-            f"The configuration of {origin.name!r} names {str(weights_name)!r} for its weights (transformers_weights). "
+            f"The configuration of {origin.name!r} names {given!r} for its weights (transformers_weights). "
             "whence reads safetensors only, and does not trust such a model."
         )
-    elif str(weights_name).endswith(".json"):
-        if origin.folder.is_dir():
-            _check_file(origin.folder / str(weights_name), origin)
-        files = _list_shards(origin, str(weights_name))
-    else:
-        files = [str(weights_name)]
-    paths = []
+    by_index = given is not None and given.endswith(".json")
+    files: list[str] = []
+    for index in (_WEIGHTS_INDEX, *([given] if given and by_index else [])):
+        if index == given:
+            check_files(origin, [origin.folder / index])
+        path = _find_file(origin, index)
+        try:
+            table = {} if path is None else json.loads(path.read_text())["weight_map"]
+            # All values become text: a pickle may have any name.
+            files = sorted({str(file) for file in table.values()})
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise UnknownModel(
+                f"The index of the weights of {origin.name!r} cannot be read: {error}"
+            ) from None
+        if wrong := [file for file in files if not file.endswith(".safetensors")]:
+            raise UnsafeWeights(
+                f"The weights of {origin.name!r} are said to be safetensors, but their index names {wrong[0]!r}. "
+                "whence reads safetensors only, and does not trust such a model."
+            )
+    if given is None and _find_file(origin, "model.safetensors"):
+        files = ["model.safetensors"]
+    elif given is not None and not by_index:
+        files = [given]
+    if origin.folder.is_dir():
+        paths = [origin.folder / file for file in files]
+        check_files(origin, paths)
+        return paths
     for file in files:
-        path = origin.folder / file
-        if origin.folder.is_dir():
-            _check_file(path, origin)
-        elif ".." in Path(file).parts or Path(file).is_absolute():
+        if ".." in Path(file).parts or Path(file).is_absolute():
             raise UnsafeWeights(
                 f"The weights of {origin.name!r} name {file!r}, which is no file of that model. whence does not "
                 "trust it."
             )
-        else:
-            path = _find_file(origin, file) or path
-        paths.append(path)
-    return paths
-
-
-def _list_shards(origin: ModelOrigin, index: str) -> list[str]:
-    """Return the files named in an index of weights, none without an index; all must be safetensors."""
-    path = _find_file(origin, index)
-    if path is None:
-        return []
-    try:
-        # All values become text: a pickle may have any name.
-        files = sorted({str(file) for file in json.loads(path.read_text())["weight_map"].values()})
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise UnknownModel(
-            f"The index of the weights of {origin.name!r} cannot be read: {error}"
-        ) from None
-    if wrong := [file for file in files if not file.endswith(".safetensors")]:
-        raise UnsafeWeights(
-            f"The weights of {origin.name!r} are said to be safetensors, but their index names {wrong[0]!r}. "
-            "whence reads safetensors only, and does not trust such a model."
-        )
-    return files
+    return [_find_file(origin, file) or origin.folder / file for file in files]
 
 
 def read_headers(origin: ModelOrigin, weights_name: Any) -> dict[str, TensorHeader]:
@@ -492,7 +462,14 @@ _FREE_COUNT = 1000  # entries that need no check
 
 def check_config_values(values: Any, origin: ModelOrigin) -> None:
     """Refuse a configuration with code from the Hub, or with more labels or layers than the weights can hold."""
-    settings = list(_flatten_settings(values))
+    settings: list[tuple[str, Any]] = []  # those of its parts, too: text_config.num_labels
+    waiting = [("", values)] if isinstance(values, Mapping) else []
+    while waiting:
+        path, part = waiting.pop(0)
+        for key, value in part.items():
+            settings.append((f"{path}{key}", value))
+            if isinstance(value, Mapping):
+                waiting.append((f"{path}{key}.", value))
     for setting, value in settings:
         if setting.endswith("_implementation") and "/" in str(value):
             key = setting.rpartition(".")[2]
@@ -519,15 +496,11 @@ def check_config_values(values: Any, origin: ModelOrigin) -> None:
             )
 
 
-def _flatten_settings(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the settings of a configuration and its parts, by names such as text_config.num_labels."""
-    if isinstance(values, Mapping):
-        for key, value in values.items():
-            yield f"{path}{key}", value
-            yield from _flatten_settings(value, f"{path}{key}.")
-
-
 _SIZE_SLACK = 1 << 26  # elements that may be missing in the file; 256 MB in float32
+
+
+# Integers, and floats of less than 16 bits, need a scale. F8_E4M3 is one of several 8-bit floats.
+_QUANTISED = re.compile(r"[IU]|F[468](_|$)")
 
 
 def check_fit(
@@ -548,12 +521,15 @@ def check_fit(
     own = {key: tuple(parameter.shape) for key, parameter in model.named_parameters()}
     expected = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
     packed = getattr(config, "quantization_config", None) is not None
-    # Each stored element counts twice, for tied weights; a packed one takes at least a bit.
-    have = sum(header.bits if packed else 2 * header.numbers for header in stored.values())
+    there = sum(prod(header.shape) for header in stored.values())
+    have = 2 * there  # for tied weights
+    if packed:  # an element takes at least a bit
+        widths = {key: re.search(r"\d+", header.dtype) for key, header in stored.items()}
+        bits = {key: int(width[0]) if width else 8 for key, width in widths.items()}  # BOOL: a byte
+        have = sum(prod(header.shape) * bits[key] for key, header in stored.items())
     if expected > have + _SIZE_SLACK:
         key, largest = max(own.items(), key=lambda item: prod(item[1]))
         beside = f" and is {stored[key].shape} there" if key in stored else ""
-        there = sum(header.numbers for header in stored.values())
         raise UnknownModel(
             f"The configuration of {name!r} asks for {expected:,} numbers, and its weights hold {there:,}: {key!r} "
             f"would be {largest}{beside}. They do not belong together. Correct config.json."
@@ -561,7 +537,7 @@ def check_fit(
     quantised = [
         key
         for key, header in stored.items()
-        if header.is_quantised and (key in own or key.endswith("weight"))
+        if _QUANTISED.match(header.dtype) and (key in own or key.endswith("weight"))
     ]
     if quantised and not packed:
         raise UnknownModel(
@@ -570,14 +546,6 @@ def check_fit(
             "bfloat16 or float16."
         )
     return own
-
-
-def describe_misfit(own: Mapping[str, tuple[int, ...]], stored: Mapping[str, TensorHeader]) -> str:
-    """Return a sentence on the first tensor with another shape in the file than in the model."""
-    for key, shape in own.items():
-        if key in stored and stored[key].shape != shape:
-            return f"{key!r} is {stored[key].shape} there, and {shape} by the configuration. Correct config.json."
-    return "they have other sizes than the configuration says. Correct config.json."
 
 
 def strip_remote_code(config: Any) -> None:

@@ -26,7 +26,6 @@ from whence.core.errors import ModelFailed, WhenceError, is_failure
 from whence.data.batches import Batch
 from whence.data.readout import SimilarityReadout
 from whence.models.facts import find_token_embeddings, get_facts, hold_parts
-from whence.models.fingerprint import is_altered
 from whence.tracing.attention_interface import (
     bypass_routing,
     clear_attention_overrides,
@@ -286,7 +285,7 @@ def is_faithful(
         is_known_faithful(model, route)
         or not outputs
         or not is_attention_unmodified()
-        or is_altered(model)
+        or get_facts(model).override is not None  # it is being altered
     ):
         return True
     try:
