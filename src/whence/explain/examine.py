@@ -12,7 +12,7 @@ from whence.core.errors import NoRule, NotCapturable, WhenceError, is_failure
 from whence.explain.inputs import can_take_pairs
 from whence.explain.inside import PATCHES_NOTE
 from whence.explain.request import choose_default_method
-from whence.explain.tasks import find_pair_evidence
+from whence.explain.tasks import find_training_evidence
 from whence.explain.tasks.zero_shot import can_zero_shot
 from whence.methods import is_trace_method
 from whence.methods import method as registry
@@ -177,7 +177,11 @@ def build_sample_input(
 
 def reads_pairs(loaded: LoadedModel) -> bool:
     """Return whether the model is made for pairs of texts, as far as can be known."""
-    return loaded.needs_pair or loaded.task == "answer" or find_pair_evidence(loaded) is not None
+    return (
+        loaded.needs_pair
+        or loaded.task == "answer"
+        or find_training_evidence(loaded, pairs=True) is not None
+    )
 
 
 def _build_sample_image(loaded: LoadedModel) -> Any:
@@ -213,7 +217,7 @@ def describe_model_options(explainer: "Explainer") -> dict[str, Any]:
         "draws": loaded.takes_images and loaded.name == "shapes",
         "pairs": loaded.needs_pair or loaded.task == "answer",
         "takes_pairs": not loaded.takes_images and can_take_pairs(loaded),
-        "reads_pairs": find_pair_evidence(loaded) is not None,
+        "reads_pairs": find_training_evidence(loaded, pairs=True) is not None,
         "longest": loaded.max_length,
         **find_attention_size(explainer),
     }

@@ -35,7 +35,8 @@ from whence.explain.tasks import (
     TargetedInputs,
     TargetRequest,
     TaskOptions,
-    resolve_all_targets,
+    group_by_target,
+    resolve_common_target,
     resolve_each_target,
     resolve_targets,
 )
@@ -176,7 +177,10 @@ class Explainer:
         requests = resolve_methods(names, params, select_replacements(loaded.fillers, pictures))
         items, single = encode_inputs(text, loaded, truncate=truncate, reads=image is not None)
         warn_about_unknown_tokens(items, loaded)
-        parts = resolve_all_targets(loaded, items, about)
+        parts = [
+            (rows, resolve_common_target(loaded, [items[row] for row in rows], own))
+            for rows, own in group_by_target(about, len(items))
+        ]
         numbers = count()  # of all targeted inputs
         groups = [([next(numbers) for _ in targeted.items], targeted) for _, targeted in parts]
         results: dict[int, dict[str, Explanation]] = {}
@@ -318,9 +322,9 @@ class Explainer:
         self.loaded.check_head()
         request, loaded = TargetRequest(truncate=truncate, **about), self.loaded
         items, single = encode_inputs(text, loaded, truncate=truncate, reads=request.has_image)
-        parts = resolve_all_targets(loaded, items, request)
         by_input: dict[int, Any] = {}
-        for rows, targeted in parts:
+        for rows, own in group_by_target(request, len(items)):
+            targeted = resolve_common_target(loaded, [items[row] for row in rows], own)
             predictions = _predict_targets(loaded, targeted)
             if targeted.owners is not None:  # one for each entity, or answer
                 return predictions

@@ -286,7 +286,10 @@ class Explanation(Result):
         """
         from whence.explain.trials import find_sign_doubt
 
-        doubt = None if self.explainer is None else find_sign_doubt(self.explainer, self)
+        try:
+            doubt = None if self.explainer is None else find_sign_doubt(self.explainer.loaded, self)
+        except Exception:  # a failure must not keep the explanation from being shown
+            doubt = None
         return () if doubt is None else (doubt,)
 
     @property

@@ -101,7 +101,10 @@ def encode_inputs(
     if loaded.modality == "picture" or either:
         return encode_images(inputs, loaded)
     if isinstance(inputs, str) or _is_pair(inputs):
-        return [_warn_about_input(item) for item in _encode(inputs, loaded, truncate)], True
+        items = _encode(inputs, loaded, truncate)
+        for _, message in items[0].warnings:
+            warnings.warn(message, InputWarning, stacklevel=2)
+        return items, True
     check_no_images(inputs, loaded)
     inputs = _column_to_list(inputs)
     if is_chat(inputs):
@@ -160,7 +163,9 @@ def encode_each(
                     ) from error
                 refuse(number, error)
             else:
-                yield number, _warn_about_input(item)
+                for _, message in item.warnings:
+                    warnings.warn(message, InputWarning, stacklevel=2)
+                yield number, item
 
 
 def warn_about_unknown_tokens(items: Sequence[EncodedInput], loaded: LoadedModel) -> None:
@@ -179,13 +184,6 @@ def warn_about_unknown_tokens(items: Sequence[EncodedInput], loaded: LoadedModel
         UserWarning,
         stacklevel=2,
     )
-
-
-def _warn_about_input(item: EncodedInput) -> EncodedInput:
-    """Emit the warnings of an input; Python shows a repeated one once."""
-    for _, message in item.warnings:
-        warnings.warn(message, InputWarning, stacklevel=2)
-    return item
 
 
 def _encode_one(value: Any, encoded: Any, loaded: LoadedModel, truncate: bool) -> EncodedInput:

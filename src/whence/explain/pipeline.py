@@ -185,7 +185,15 @@ def explain_batch(
             # Reading a trace may still run the model or its backward pass: the lock keeps others from changing it.
             with get_facts(loaded.model).lock:
                 started = time.perf_counter()
-                trace = trace_batch(loaded, batch, requests, spec)
+                trace = run_traced(
+                    loaded.model,
+                    batch,
+                    frozenset[str]().union(*(request.needs for request in requests)),
+                    spec,
+                    loaded.task,
+                    readers=sum(request.reads for request in requests),
+                    checkpoint=loaded.checkpoint,
+                )
                 shared = time.perf_counter() - started
                 counter.add(len(batch))
                 run = partial(
@@ -205,22 +213,6 @@ def explain_batch(
                 explainer, trace, requests, scored, origin=origin, shared=shared, before=before
             )
     return results
-
-
-def trace_batch(
-    loaded: LoadedModel, batch: Batch, requests: Sequence[MethodRequest], spec: TargetSpec
-) -> Trace:
-    """Trace the model once, with everything that any of the methods needs."""
-    needs = frozenset[str]().union(*(request.needs for request in requests))
-    return run_traced(
-        loaded.model,
-        batch,
-        needs,
-        spec,
-        loaded.task,
-        readers=sum(request.reads for request in requests),
-        checkpoint=loaded.checkpoint,
-    )
 
 
 @dataclass(frozen=True)
@@ -258,7 +250,7 @@ def run_method(
             RuntimeWarning,
             stacklevel=2,
         )
-    extra, measured = [PassCount(0, 0)] * len(batch), None
+    ask = None
     if request.reads:
         # The caller may be in inference mode, and some trace methods differentiate.
         with torch.inference_mode(False), trace.reading():
@@ -284,14 +276,15 @@ def run_method(
             progress=counter.add,
         )
         returned = request.entry.fn(ask, batch, **request.params)
+    scores, axioms = _check_scores(request.name, returned, batch)
+    extra, measured = [PassCount(0, 0)] * len(batch), None
+    if ask is not None:
         if words and request.measures_words:
-            scores, _ = _check_scores(request.name, returned, batch)
             falls = request.entry.facts["measure_words"](ask, batch, scores, request.params)
             measured = [fall.detach().to("cpu", precision).numpy() for fall in falls]
         extra = [PassCount(*counts) for counts in zip(ask.forwards, ask.backwards, strict=True)]
         expected = sum(_count_extra_forwards(request, item) for item in batch.items)
         counter.correct(expected, sum(ask.forwards))
-    scores, axioms = _check_scores(request.name, returned, batch)
     own = batch.unpad_values(scores.to("cpu", precision))
     arrays = [part.numpy() for part in own]
     if not np.isfinite(np.concatenate(arrays)).all():

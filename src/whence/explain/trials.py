@@ -22,6 +22,7 @@ from whence.data.removal import (
     list_players,
     list_removable_tokens,
     list_removals,
+    remove_sets,
     resolve_removal,
     select_replacements,
 )
@@ -57,6 +58,7 @@ from whence.models.fingerprint import compute_fingerprint
 from whence.models.model import LoadedModel
 from whence.tracing.ask import ModelQuery, PredictionCache, count_forwards
 from whence.tracing.target import ResolvedTargets, TargetSpec, compute_probabilities
+from whence.tracing.trace import run_traced
 from whence.trust.card import Trust, assess
 
 if TYPE_CHECKING:
@@ -463,7 +465,6 @@ def _count_backwards(explanations: Sequence[Explanation]) -> int:
     return int(any(counts)) + sum(count - 1 for count in counts if count > 1)
 
 
-SIGN_CODE = "sign"
 # In a longer text one word hardly moves the prediction, so a wrong sign misleads little.
 _MAX_WORDS = 64  # words
 # Probabilities after some dozen layers are exact to a few tens of units in the last place:
@@ -471,74 +472,52 @@ _MAX_WORDS = 64  # words
 _ROUNDING = 100
 
 
-def find_sign_doubt(explainer: "Explainer", explanation: "Explanation") -> tuple[str, str] | None:
-    """Return code and sentence if removing the strongest word contradicts its sign; None otherwise."""
-    try:
-        return _check_strongest_sign(explainer, explanation)
-    except (
-        Exception
-    ):  # the doubt is optional: a failure here must not keep the explanation from being shown
-        return None
-
-
-def _check_strongest_sign(
-    explainer: "Explainer", explanation: "Explanation"
-) -> tuple[str, str] | None:
-    """Remove the strongest word; return a warning if the probability moves against the word's sign.
+def find_sign_doubt(loaded: LoadedModel, explanation: Explanation) -> tuple[str, str] | None:
+    """Remove the strongest word; return code and sentence if the probability moves against the word's sign.
 
     Only for text classifiers, with the removal of leave_one_out. For a contrast it is the difference of both
     probabilities. Scores measured on whole words are not measured again.
     """
-    loaded, item = explainer.loaded, explanation.item
-    skip = item is None or item.picture is not None or item.reading is not None or bool(item.labels)
-    if skip or item is None or loaded.task not in ("single_label", "multi_label"):
+    item, words, target = explanation.item, explanation.word_scores, explanation.target
+    if item is None or item.picture is not None or item.reading is not None or item.labels:
         return None
-    words = explanation.word_scores
-    if (
-        not explanation.signed
-        or explanation.measured is not None
-        or not 0 < len(words) <= _MAX_WORDS
-    ):
+    tested = explanation.signed and explanation.measured is None and 0 < len(words) <= _MAX_WORDS
+    if not tested or loaded.task not in ("single_label", "multi_label"):
         return None
     place = int(abs(words).argmax())
     score, word = float(words[place]), explanation.spans[place]
-    free = set(list_removable_tokens(item, loaded.anchors))
-    masked = [token for token in word.tokens if token in free]
+    masked = set(word.tokens).intersection(list_removable_tokens(item, loaded.anchors))
     if not score or not masked:
         return None
-    target = explanation.target
-    logits = torch.tensor([explanation.prediction.logits], dtype=loaded.dtype, device=loaded.device)
-    spec = TargetSpec.from_targets([replace(target, of="probability")])
-    policy = choose_batch_policy(loaded, [item], probe=True)
-    ask = _build_query(loaded, [item], logits, spec, policy)
-    (values,) = ask.without([[(), masked]], resolve_removal(None, ask.fillers))
-    whole, without = (float(value) for value in values)
-    noise = _ROUNDING * ask.eps
+    fillers = select_replacements(loaded.fillers, pictures=False)
+    variants = remove_sets([item], [0, 0], [(), masked], resolve_removal(None, fillers), fillers)
+    # One pass for both, unless a token was deleted: padding changes what some models say.
+    together = variants.lengths[0] == variants.lengths[1]
+    values: list[float] = []
+    for rows in [[0, 1]] if together else [[0], [1]]:
+        batch = variants.collate(rows, pad_id=loaded.pad_id, device=loaded.device)
+        spec = TargetSpec.from_targets([replace(target, of="probability")] * len(rows))
+        trace = run_traced(loaded.model, batch, (), spec, loaded.task)
+        values += trace.targets.value(trace.logits).tolist()
+    whole, without = values
+    known = explanation.prediction.probabilities
+    base = known[target.label] - (known[target.against.label] if target.against else 0.0)
+    noise = _ROUNDING * torch.finfo(loaded.dtype).eps
     # A different prediction for the whole text means that the model was trained since: no comparison.
-    if abs(whole - float(ask.base())) > noise or abs(whole - without) <= noise:
+    if abs(whole - base) > noise or abs(whole - without) <= noise:
         return None
     if (score > 0) == (whole > without):
         return None
     side = "for" if score > 0 else "against"
     moves = "falls" if whole > without else "rises"
-    sentence = (
-        f"{explanation.method} has {word.text!r} {side} {target} ({score:+.3g}), but without it "
-        f"{_describe_target(explanation)} {moves} from {_format_two_shares(whole, without)}"
-    )
-    return SIGN_CODE, f"{sentence}: do not trust the sign; leave_one_out measures it."
-
-
-def _describe_target(explanation: "Explanation") -> str:
-    target = explanation.target
-    if target.against is None:
-        return target.label
-    return f"the lead of {target.label} over {target.against.label}"
-
-
-def _format_two_shares(whole: float, without: float) -> str:
-    """Format two probabilities with enough figures to tell them apart."""
-    for figures in range(1, 8):
-        texts = [f"{100 * value:.{figures}f} %" for value in (whole, without)]
-        if texts[0] != texts[1]:
+    lead = target.label
+    if target.against is not None:
+        lead = f"the lead of {target.label} over {target.against.label}"
+    for figures in range(1, 8):  # enough to tell them apart
+        before, after = (f"{100 * value:.{figures}f} %" for value in values)
+        if before != after:
             break
-    return " to ".join(texts)
+    return "sign", (
+        f"{explanation.method} has {word.text!r} {side} {target} ({score:+.3g}), but without it {lead} {moves} from "
+        f"{before} to {after}: do not trust the sign; leave_one_out measures it."
+    )
