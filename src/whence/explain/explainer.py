@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
 import torch
 
@@ -11,7 +11,7 @@ from whence.core.errors import BadEncoding, EmptyText, NoHead
 from whence.core.progress import Progress
 from whence.core.types import OutputScale, Prediction
 from whence.data.batches import Batch, collate
-from whence.data.removal import Removal, select_replacements
+from whence.data.removal import BULK_REMOVALS, Removal, resolve_removal, select_replacements
 from whence.data.words import Granularity
 from whence.explain.batch_policy import choose_batch_policy, map_batches
 from whence.explain.examine import (
@@ -21,7 +21,7 @@ from whence.explain.examine import (
 )
 from whence.explain.explanation import Explanation
 from whence.explain.explanations import Explanations, assemble_explanations
-from whence.explain.generation import Generation, GenerationRequest, generate_explained
+from whence.explain.generation import Generation, generate_explained
 from whence.explain.inputs import (
     InputFailureCallback,
     encode_dataset,
@@ -61,7 +61,7 @@ Texts = list[
 ]  # several inputs; a list of chat messages alone is one, and gives an `Explanation`
 
 
-class ExplainOptions(TypedDict, total=False):
+class ExplainOptions(TaskOptions, total=False):
     """Options of `Explainer.explain` beside the input and the methods."""
 
     target: Any
@@ -69,11 +69,6 @@ class ExplainOptions(TypedDict, total=False):
     of: OutputScale
     truncate: bool
     batch_size: int | None
-    at: Any
-    answer: Any
-    labels: Sequence[str] | None
-    template: str | None
-    image: Any
     progress: Progress | None
 
 
@@ -223,22 +218,24 @@ class Explainer:
         inputs of a batch are run together before the first trial is yielded, and `trial.results` has what they
         return.
         """
-        yield from build_trials(
+        loaded, about = self.loaded, TargetRequest(target, of, truncate)
+        requests = resolve_methods(method, params, loaded.fillers)
+        loaded.check_head()
+        how = resolve_removal(remove, loaded.fillers, BULK_REMOVALS)
+        inputs = encode_dataset(texts, loaded, truncate, failed)
+        for batch in explain_batches(
             self,
-            texts,
-            TargetRequest(target, of, truncate),
-            method=method,
-            params=params,
-            remove=remove,
-            unit=unit,
-            marks=marks,
-            known=known,
-            seed=seed,
-            failed=failed,
-            parts=parts,
-            batch_size=batch_size,
+            list(resolve_each_target(loaded, inputs, about, failed)),
+            requests,
+            size=batch_size,
             progress=progress,
-        )
+            failed=failed,
+            words=unit == "word",
+            tests=True,
+        ):
+            yield from build_trials(
+                loaded, batch, how=how, unit=unit, marks=marks, known=known, seed=seed, parts=parts
+            )
 
     def explain_each(
         self,
@@ -431,9 +428,14 @@ class Explainer:
         return generate_explained(
             self,
             prompt,
-            GenerationRequest(tokens, answer, granularity, of, contrast, truncate),
+            tokens,
             method=method,
             params=params,
+            answer=answer,
+            granularity=granularity,
+            of=of,
+            contrast=contrast,
+            truncate=truncate,
             batch_size=batch_size,
             progress=progress,
         )

@@ -11,7 +11,7 @@ import torch
 
 from whence.core.errors import BadEncoding, BadParameter, CannotRead, UnknownMethod
 from whence.core.progress import Progress, ProgressCounter
-from whence.core.types import PassCount, Task
+from whence.core.types import PassCount
 from whence.data.batches import BatchRules, collate
 from whence.data.prompts import append_tokens
 from whence.data.readout import ClassReadout
@@ -30,13 +30,11 @@ from whence.data.tokens import EncodedInput
 from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.explanation import Explanation
 from whence.explain.inputs import (
-    InputFailureCallback,
-    encode_dataset,
     encode_inputs,
     encode_pair,
     warn_about_unknown_tokens,
 )
-from whence.explain.pipeline import build_prediction_cache, explain_batches
+from whence.explain.pipeline import ExplainedBatch, build_prediction_cache, explain_batches
 from whence.explain.repeat import (
     BatchRepeater,
     InputRepeater,
@@ -46,7 +44,6 @@ from whence.explain.request import MethodRequest, resolve_methods
 from whence.explain.tasks import (
     TargetedInputs,
     TargetRequest,
-    resolve_each_target,
     resolve_targets,
 )
 from whence.explain.tasks.causal_lm import CONTRAST_NOTE, with_decoder_start
@@ -68,7 +65,7 @@ _EXPLAIN_AGAIN_HINT = "Explain the input anew and test that."
 
 
 def restore_input(explanation: Explanation, loaded: LoadedModel) -> EncodedInput:
-    """Return the input of an explanation, if it was made with this model."""
+    """Return the input of an explanation that this model made; that of a saved one is encoded again."""
     recorded, current = explanation.model.get("fingerprint"), compute_fingerprint(loaded.model)
     if recorded != current:
         raise BadParameter(
@@ -86,11 +83,8 @@ def restore_input(explanation: Explanation, loaded: LoadedModel) -> EncodedInput
             f"This is {CONTRAST_NOTE}: no model takes both at once, so it can be neither tested nor looked into. Explain each "
             "answer by itself: answer='...'."
         )
-    return explanation.item or _encode_again(explanation, loaded)
-
-
-def _encode_again(explanation: Explanation, loaded: LoadedModel) -> EncodedInput:
-    """Encode the input of a saved explanation again, with its readout."""
+    if explanation.item is not None:
+        return explanation.item
     if explanation.shown is not None:
         raise CannotRead(
             "The file holds the picture as people see it, not the numbers that the model was given. Explain the "
@@ -100,12 +94,12 @@ def _encode_again(explanation: Explanation, loaded: LoadedModel) -> EncodedInput
         raise CannotRead(
             f"The explanation holds no text, so its input cannot be made again. {_EXPLAIN_AGAIN_HINT}"
         )
-    reading, columns = explanation.reading, explanation.columns
+    reading = explanation.reading
     if reading is None and not loaded.is_classifier:
         raise CannotRead(
             f"The explanation does not say all of how {type(loaded.model).__name__} was read. {_EXPLAIN_AGAIN_HINT}"
         )
-    item = _encode_source(explanation, loaded)
+    item = _encode_source(explanation, explanation.source.text, loaded)
     if item.tokens != explanation.tokens:
         raise CannotRead(
             f"The tokenizer makes {len(item.tokens)} tokens of the text that are not the explanation's "
@@ -114,25 +108,24 @@ def _encode_again(explanation: Explanation, loaded: LoadedModel) -> EncodedInput
     length = len(item.answer) or len(item)
     if reading is not None and not all(-length <= place < length for place in reading.places):
         raise CannotRead(f"The model was read at tokens that are not there. {_EXPLAIN_AGAIN_HINT}")
-    return replace(item, reading=reading, labels=columns)
+    return replace(item, reading=reading, labels=explanation.columns)
 
 
-def _encode_source(explanation: Explanation, loaded: LoadedModel) -> EncodedInput:
+def _encode_source(explanation: Explanation, text: str, loaded: LoadedModel) -> EncodedInput:
+    """Encode the text of a saved explanation, as its task does."""
     source = explanation.source
-    assert source.text is not None
     if loaded.task in ("next", "sequence"):
         prompt = sum(token.segment == 0 for token in explanation.tokens)
         # A cut prompt is cut to the same length again: it may have left room for an answer.
         room = replace(loaded, max_length=prompt) if source.dropped else loaded
-        (item,), _ = encode_inputs(source.text, room, truncate=True)
+        (item,), _ = encode_inputs(text, room, truncate=True)
         start = with_decoder_start(item, loaded)
         return append_tokens(start, explanation.tokens[len(start) :], source.pair)
-    if source.pair is None:
-        (item,), _ = encode_inputs(source.text, loaded, truncate=True)
-    elif isinstance(explanation.reading, ClassReadout):
-        item = encode_pair((source.text, source.pair), loaded, truncate=True, cut="only_first")
+    given = text if source.pair is None else (text, source.pair)
+    if isinstance(given, tuple) and isinstance(explanation.reading, ClassReadout):
+        item = encode_pair(given, loaded, truncate=True, cut="only_first")
     else:
-        (item,), _ = encode_inputs((source.text, source.pair), loaded, truncate=True)
+        (item,), _ = encode_inputs(given, loaded, truncate=True)
     mask = loaded.fillers.get("mask") if loaded.task == "mask" else None
     return item if mask is None else mark_masks_special(item, mask)
 
@@ -180,16 +173,30 @@ def put_on_trial(
     """
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise BadParameter(f"seed must be a whole number. Got {seed!r}.")
-    firsts = [explanations[0] for _, explanations in explained]
+    items, firsts = [item for item, _ in explained], [own[0] for _, own in explained]
     logits = torch.tensor(
         [first.prediction.logits for first in firsts], dtype=torch.float64, device=loaded.device
     )
     targets = [first.original_target for first in firsts]
-    spec = TargetSpec.from_targets(targets)
-    items = [item for item, _ in explained]
-    ask = _build_query(loaded, items, logits.to(loaded.dtype), spec, policy, answers, progress)
+    spec, own_logits = TargetSpec.from_targets(targets), logits.to(loaded.dtype)
+    ask = ModelQuery(
+        loaded.model,
+        collate(items, pad_id=loaded.pad_id, device=loaded.device),
+        own_logits,
+        ResolvedTargets(*spec.resolve(own_logits), spec, loaded.task),
+        fillers=loaded.fillers,
+        anchors=loaded.anchors,
+        pad_id=loaded.pad_id,
+        policy=policy,
+        answers=answers,
+        infiller=loaded.infiller,
+        checkpoint=loaded.checkpoint,
+        progress=progress,
+    )
     shares = compute_probabilities(logits, loaded.task).cpu().numpy()
-    slopes = _compute_slopes(logits.cpu(), spec, loaded.task)
+    with torch.inference_mode(False):  # tensors of inference mode cannot be differentiated
+        copy = logits.cpu().clone()
+        slopes = ResolvedTargets(*spec.resolve(copy), spec, loaded.task).slope(copy).abs()
     repeater = BatchRepeater(loaded, policy, progress)
     trials = []
     for row, (item, explanations) in enumerate(explained):
@@ -211,36 +218,11 @@ def put_on_trial(
                 again=repeater.add(item, requests, logits[row : row + 1], targets[row], words),
                 fine=tuple(None if one.shown is None else one.shown.fine for one in explanations),
                 seed=seed,
-                slope=slopes[row],
+                # The sum of |d explained / d logits|: 1 for a logit, 2 for a contrast.
+                slope=float(slopes[row].sum()),
             )
         )
     return trials
-
-
-def _build_query(
-    loaded: LoadedModel,
-    items: Sequence[EncodedInput],
-    logits: torch.Tensor,
-    spec: TargetSpec,
-    policy: BatchRules,
-    answers: PredictionCache | None = None,
-    progress: Callable[[int], None] = lambda _: None,
-) -> ModelQuery:
-    """Return the model as a function of variants of the inputs of one batch."""
-    return ModelQuery(
-        loaded.model,
-        collate(items, pad_id=loaded.pad_id, device=loaded.device),
-        logits,
-        ResolvedTargets(*spec.resolve(logits), spec, loaded.task),
-        fillers=loaded.fillers,
-        anchors=loaded.anchors,
-        pad_id=loaded.pad_id,
-        policy=policy,
-        answers=answers,
-        infiller=loaded.infiller,
-        checkpoint=loaded.checkpoint,
-        progress=progress,
-    )
 
 
 def _compute_unit_scores(
@@ -259,15 +241,6 @@ def _compute_unit_scores(
     return replace_unit_scores(scores, units, [float(own[positions[0]]) for positions in units])
 
 
-# The caller may be in inference mode, whose tensors cannot be differentiated.
-@torch.inference_mode(False)
-def _compute_slopes(logits: torch.Tensor, spec: TargetSpec, task: Task) -> list[float]:
-    """Return the sum of |d explained / d logits| of each input: 1 for a logit, 2 for a contrast."""
-    own = logits.clone()
-    slopes = ResolvedTargets(*spec.resolve(own), spec, task).slope(own).abs()
-    return [float(slope.sum()) for slope in slopes]
-
-
 def _rebuild_request(explanation: Explanation, loaded: LoadedModel) -> MethodRequest | str:
     """Return the method request of an explanation, or the reason why it cannot be repeated."""
     try:
@@ -280,64 +253,42 @@ def _rebuild_request(explanation: Explanation, loaded: LoadedModel) -> MethodReq
 
 
 def build_trials(
-    explainer: "Explainer",
-    texts: Any,
-    about: TargetRequest,
+    loaded: LoadedModel,
+    batch: ExplainedBatch,
     *,
-    method: str | Sequence[str],
-    params: Mapping[str, Any] | None,
-    remove: Removal | None,
+    how: Removal,
     unit: Unit,
     marks: MarkFunction | None,
     known: Sequence[HumanAnnotation] | None,
     seed: int,
-    failed: InputFailureCallback | None,
     parts: Sequence[TrialStep],
-    batch_size: int | None,
-    progress: Progress | None,
 ) -> Iterator[tuple[int, Trial, dict[str, Explanation]]]:
-    """Explain inputs and yield a trial for each; see `Explainer.trials`."""
-    loaded = explainer.loaded
-    requests = resolve_methods(method, params, loaded.fillers)
-    explainer.loaded.check_head()
-    how = resolve_removal(remove, loaded.fillers, BULK_REMOVALS)
-    inputs = encode_dataset(texts, loaded, about.truncate, failed)
-    groups = list(resolve_each_target(loaded, inputs, about, failed))
-    for batch in explain_batches(
-        explainer,
-        groups,
-        requests,
-        size=batch_size,
-        progress=progress,
-        failed=failed,
-        words=unit == "word",
-        tests=True,
-    ):
-        rows = zip(batch.numbers, batch.items, batch.results, strict=True)
-        explained = [row for row in rows if row[2]]
-        if not explained:
-            continue
-        trials = put_on_trial(
-            loaded,
-            [(item, list(by_name.values())) for _, item, by_name in explained],
-            how=how,
-            unit=unit,
-            policy=batch.policy,
-            seed=seed,
-            answers=batch.answers,
+    """Yield a trial for each explained input of a batch, with what people marked; see `Explainer.trials`."""
+    rows = zip(batch.numbers, batch.items, batch.results, strict=True)
+    explained = [row for row in rows if row[2]]
+    if not explained:
+        return
+    trials = put_on_trial(
+        loaded,
+        [(item, list(by_name.values())) for _, item, by_name in explained],
+        how=how,
+        unit=unit,
+        policy=batch.policy,
+        seed=seed,
+        answers=batch.answers,
+    )
+    for place, (number, item, _) in enumerate(explained):
+        marked = None if marks is None else marks(number, item, trials[place].units)
+        own = HumanAnnotation() if known is None else known[number]
+        trials[place] = replace(
+            trials[place],
+            marked=None if marked is None else tuple(marked),
+            mask=own.mask,
+            truth=own.truth,
         )
-        for place, (number, item, _) in enumerate(explained):
-            marked = None if marks is None else marks(number, item, trials[place].units)
-            own = HumanAnnotation() if known is None else known[number]
-            trials[place] = replace(
-                trials[place],
-                marked=None if marked is None else tuple(marked),
-                mask=own.mask,
-                truth=own.truth,
-            )
-        results = iter(run_together(step(trial) for trial in trials for step in parts))
-        for trial, (number, _, by_name) in zip(trials, explained, strict=True):
-            yield number, replace(trial, results=tuple(islice(results, len(parts)))), by_name
+    results = iter(run_together(step(trial) for trial in trials for step in parts))
+    for trial, (number, _, by_name) in zip(trials, explained, strict=True):
+        yield number, replace(trial, results=tuple(islice(results, len(parts)))), by_name
 
 
 def assess_trust(
