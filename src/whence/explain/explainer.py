@@ -28,7 +28,7 @@ from whence.explain.inputs import (
     encode_inputs,
     warn_about_unknown_tokens,
 )
-from whence.explain.inside import Inside, open_inside, reopen_inside
+from whence.explain.inside import Inside, open_inside
 from whence.explain.pipeline import explain_batches
 from whence.explain.request import resolve_methods
 from whence.explain.tasks import (
@@ -51,7 +51,7 @@ from whence.explain.trials import (
 from whence.metrics._trial import Trial, TrialStep
 from whence.models.load import load_model, with_infill_model
 from whence.models.model import LoadedModel
-from whence.tracing.target import build_predictions
+from whence.tracing.target import TargetSpec, build_predictions
 from whence.tracing.trace import Trace, run_traced
 from whence.trust.card import Trust
 
@@ -376,9 +376,8 @@ class Explainer:
         `about` the input are those of `explain`.
         """
         if isinstance(text, Explanation):
-            return reopen_inside(
-                self.loaded, restore_input(text, self.loaded), text.original_target
-            )
+            spec = TargetSpec.from_targets([text.original_target])
+            return Inside(self.loaded, restore_input(text, self.loaded), spec)
         request = TargetRequest(target, of, truncate, **about)
         items, single = encode_inputs(text, self.loaded, truncate=truncate, reads=request.has_image)
         if not single:
