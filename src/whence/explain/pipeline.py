@@ -351,6 +351,10 @@ def _build_explanations(
         named = targets.describe_rows([item.labels or loaded.labels for item in items], of)
         fallback = explainer.defaults.fallback_reasons.get(request.name)
         for row, item in enumerate(items):
+            shown, image = None, item.picture
+            if image is not None:
+                own = None if fine is None else fine[row]
+                shown = ExplainedImage(image.grid, image.shown, image.name, own)
             residuals = {name: values[row] for name, values in result.axioms.items()}
             extra = result.extra[row]
             results[row][request.name] = Explanation(
@@ -369,9 +373,7 @@ def _build_explanations(
                 axioms=residuals,
                 passes=PassCount(1 + before + extra.forward, request.backwards + extra.backward),
                 seconds=(shared + result.seconds) / len(items),
-                shown=None
-                if item.picture is None
-                else ExplainedImage.from_input(item, None if fine is None else fine[row]),
+                shown=shown,
                 read=() if item.reading is None else item.readout_positions,
                 reading=item.reading,
                 columns=item.labels,
