@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import torch
 from torch import Tensor
 
-from whence.core.errors import BadParameter, NoHead, WhenceError
+from whence.core.errors import BadParameter, NoHead, UnknownTarget, WhenceError
 from whence.core.lazy import LazyTuple
 from whence.core.types import OutputScale
 from whence.data.batches import Batch
@@ -153,7 +153,8 @@ def list_per_input(name: str, values: Any, count: int) -> list[Any] | None:
         values = values.tolist()  # a column of a table, an array
     lists = [value for value in values if isinstance(value, list)]
     if len(values) != count or lists:
-        what = f"{name} is a list of {len(values)}, one for each input, and there {_format_input_count(count)}"
+        number = "is 1 input" if count == 1 else f"are {count} inputs"
+        what = f"{name} is a list of {len(values)}, one for each input, and there {number}"
         what = f"{name} has the list {lists[0]!r} in it" if lists else what
         raise BadParameter(
             f"{what}. Give a list of as many as there are inputs, or one {name} for all of them; a contrast of two "
@@ -162,8 +163,13 @@ def list_per_input(name: str, values: Any, count: int) -> list[Any] | None:
     return list(values)
 
 
-def _format_input_count(count: int) -> str:
-    return "is 1 input" if count == 1 else f"are {count} inputs"
+def list_targets(target: Any, kind: str) -> list[Any]:
+    """Return the requested output, or the two of a contrast; `kind` names outputs in the error."""
+    if not isinstance(target, tuple):
+        return ["predicted" if target is None else target]
+    if len(target) != 2:
+        raise UnknownTarget(f"A contrast has two {kind}. Got {len(target)}: {target!r}.")
+    return list(target)
 
 
 def resolve_each_target(
