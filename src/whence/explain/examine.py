@@ -14,7 +14,7 @@ from whence.explain.inputs import can_take_pairs
 from whence.explain.inside import PATCHES_NOTE
 from whence.explain.request import choose_default_method
 from whence.explain.tasks import find_training_evidence
-from whence.explain.tasks.zero_shot import can_zero_shot
+from whence.explain.tasks.zero_shot import find_entailment_label
 from whence.methods import is_trace_method
 from whence.methods import method as registry
 from whence.models.fingerprint import compute_fingerprint
@@ -206,7 +206,7 @@ def describe_model_options(explainer: "Explainer") -> dict[str, Any]:
         "task": loaded.task,
         "modality": loaded.modality,
         "mask": mask if loaded.task == "mask" else None,
-        "zero_shot": can_zero_shot(loaded),
+        "zero_shot": find_entailment_label(loaded) is not None,
         "method": explainer.default_method(),
         "draws": loaded.takes_images and loaded.name == "shapes",
         "pairs": loaded.needs_pair or loaded.task == "answer",

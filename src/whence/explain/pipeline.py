@@ -7,7 +7,7 @@ costs one trace, which all trace methods read; query methods call the model agai
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import version
@@ -111,7 +111,13 @@ def explain_batches(
             except WhenceError:
                 if failed is None:
                     raise
-                results = _explain_singly(explain, items, rows, requests, failed)
+                results = [{} for _ in items]
+                for number, item, by_name in zip(rows, items, results, strict=True):
+                    for request in requests:  # one by one, to find the culprits
+                        try:
+                            by_name |= explain([item], [request])[0]
+                        except WhenceError as error:
+                            failed(number, request.name, error)
             yield ExplainedBatch(rows, items, results, targeted.spec, policy, answers)
 
 
@@ -130,28 +136,6 @@ def build_prediction_cache(loaded: LoadedModel, policy: BatchRules) -> Predictio
         policy=policy,
         infiller=loaded.infiller,
     )
-
-
-def _explain_singly(
-    explain: Callable[
-        [Sequence[EncodedInput], Sequence[MethodRequest]], list[dict[str, Explanation]]
-    ],
-    items: Sequence[EncodedInput],
-    numbers: Sequence[int],
-    requests: Sequence[MethodRequest],
-    failed: InputFailureCallback,
-) -> list[dict[str, Explanation]]:
-    """Explain the inputs of a batch that failed, one input and method at a time, reporting failures."""
-    results: list[dict[str, Explanation]] = []
-    for number, item in zip(numbers, items, strict=True):
-        by_name: dict[str, Explanation] = {}
-        for request in requests:
-            try:
-                by_name |= explain([item], [request])[0]
-            except WhenceError as error:
-                failed(number, request.name, error)
-        results.append(by_name)
-    return results
 
 
 def explain_batch(

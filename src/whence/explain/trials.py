@@ -31,7 +31,7 @@ from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.explanation import Explanation
 from whence.explain.inputs import (
     encode_inputs,
-    encode_pair,
+    encode_value,
     warn_about_unknown_tokens,
 )
 from whence.explain.pipeline import ExplainedBatch, build_prediction_cache, explain_batches
@@ -123,7 +123,7 @@ def _encode_source(explanation: Explanation, text: str, loaded: LoadedModel) -> 
         return append_tokens(start, explanation.tokens[len(start) :], source.pair)
     given = text if source.pair is None else (text, source.pair)
     if isinstance(given, tuple) and isinstance(explanation.reading, ClassReadout):
-        item = encode_pair(given, loaded, truncate=True, cut="only_first")
+        (item,) = encode_value(given, loaded, True, "only_first")
     else:
         (item,), _ = encode_inputs(given, loaded, truncate=True)
     mask = loaded.fillers.get("mask") if loaded.task == "mask" else None

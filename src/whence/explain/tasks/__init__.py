@@ -183,56 +183,31 @@ def resolve_each_target(
     Of several targets of an input, such as a tagger's entities, the first is taken. With `failed`, inputs that
     cannot be resolved are reported there.
     """
-    items = dict(zip(inputs.numbers, inputs.items, strict=True))
+    items = inputs.by_number()
     for rows, own in group_by_target(request, inputs.total):
         numbers = [row for row in rows if row in items]
-        resolved, targeted = _resolve_some_targets(
-            loaded, [items[row] for row in numbers], numbers, own, failed
-        )
-        if targeted is not None:
-            yield resolved, targeted
-
-
-def _resolve_some_targets(
-    loaded: LoadedModel,
-    items: list[EncodedInput],
-    numbers: Sequence[int],
-    request: TargetRequest,
-    failed: InputFailureCallback | None,
-) -> tuple[list[int], TargetedInputs | None]:
-    if not items:
-        return [], None
-    try:
-        return _keep_first(resolve_common_target(loaded, items, request), numbers)
-    except WhenceError:
-        if failed is None:
-            raise
-    resolved: list[int] = []
-    parts: list[TargetedInputs] = []
-    for number, item in zip(numbers, items, strict=True):
-        try:
-            own, targeted = _keep_first(resolve_common_target(loaded, [item], request), [number])
-        except WhenceError as error:
-            failed(number, None, error)
-            continue
-        resolved += own
-        parts.append(targeted)
-    if not parts:
-        return [], None
-    # The request is the same for all inputs, and so is the target; only the inputs differ.
-    return resolved, replace(parts[0], items=[item for part in parts for item in part.items])
-
-
-def _keep_first(
-    targeted: TargetedInputs, numbers: Sequence[int]
-) -> tuple[list[int], TargetedInputs]:
-    if targeted.owners is None:
-        return list(numbers), targeted
-    firsts: dict[int, EncodedInput] = {}
-    for owner, item in zip(targeted.owners, targeted.items, strict=True):
-        firsts.setdefault(owner, item)
-    owner_numbers = [numbers[owner] for owner in firsts]
-    return owner_numbers, replace(targeted, items=list(firsts.values()), owners=None)
+        groups = [numbers] if numbers else []
+        parts: list[tuple[list[int], TargetedInputs]] = []
+        while groups:
+            group = groups.pop(0)
+            try:
+                given = [items[number] for number in group]
+                parts.append((group, resolve_common_target(loaded, given, own)))
+            except WhenceError as error:
+                if failed is None:
+                    raise
+                if len(group) == 1:
+                    failed(group[0], None, error)
+                else:  # one by one, to find the culprits
+                    groups = [[number] for number in group]
+        ready: dict[int, EncodedInput] = {}
+        for group, targeted in parts:
+            owners = range(len(group)) if targeted.owners is None else targeted.owners
+            for owner, item in zip(owners, targeted.items, strict=True):
+                ready.setdefault(group[owner], item)
+        if ready:
+            # The request is the same for all inputs, and so is the target; only the inputs differ.
+            yield list(ready), replace(parts[0][1], items=list(ready.values()), owners=None)
 
 
 _INPUTS = 64  # of one batch
