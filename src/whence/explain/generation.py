@@ -198,8 +198,8 @@ def sum_by_piece(payload: Mapping[str, Any], granularity: Granularity) -> dict[s
     for row, entry in enumerate(payload["explanations"]):
         scores = np.array(entry["scores"])
         if granularity == "word" and "word_scores" in entry:
-            _, before = _split_answer_before(payload, row)
-            places = [word.tokens for word in (*words, *before)]
+            _, earlier_words = _split_answer_before(payload, row)
+            places = [word.tokens for word in (*words, *earlier_words)]
             scores = replace_unit_scores(scores, places, entry["word_scores"])
         token_scores[row, : len(scores)] = scores
     by_part = np.array([token_scores[list(part.tokens)].sum(0) for part in parts])

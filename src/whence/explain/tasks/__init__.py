@@ -131,6 +131,8 @@ def group_by_target(request: TargetRequest, count: int) -> list[tuple[list[int],
 
     A list of targets, or of answers, is one for each input.
     """
+    if request.target is None and request.answer is None:
+        return [(list(range(count)), request)]
     targets = list_per_input("target", request.target, count)
     answers = list_per_input("answer", request.answer, count)
     if targets is None and answers is None:
