@@ -7,7 +7,7 @@ from typing import Any, Literal, Unpack, overload
 
 import torch
 
-from whence.core.errors import BadEncoding, EmptyText, NoHead
+from whence.core.errors import BadEncoding, BadParameter, EmptyText, NoHead
 from whence.core.progress import Progress
 from whence.core.types import OutputScale, Prediction
 from whence.data.batches import Batch, collate
@@ -20,7 +20,12 @@ from whence.explain.examine import (
     try_methods,
 )
 from whence.explain.explanation import Explanation
-from whence.explain.explanations import Explanations, assemble_explanations
+from whence.explain.explanations import (
+    Explanations,
+    ScoreArrays,
+    assemble_explanations,
+    collect_arrays,
+)
 from whence.explain.generation import Generation, generate_explained
 from whence.explain.inputs import (
     InputFailureCallback,
@@ -116,6 +121,15 @@ class Explainer:
 
     @overload
     def explain(
+        self,
+        text: Any,
+        *,
+        as_arrays: Literal[True],
+        method: Any = None,
+        **options: Unpack[ExplainOptions],
+    ) -> ScoreArrays: ...
+    @overload
+    def explain(
         self, text: OneText, *, method: str | None = None, **options: Unpack[ExplainOptions]
     ) -> Explanation: ...
     @overload
@@ -146,7 +160,8 @@ class Explainer:
         template: str | None = None,
         image: Any = None,
         progress: Progress | None = None,
-    ) -> Explanation | Explanations:
+        as_arrays: bool = False,
+    ) -> Explanation | Explanations | ScoreArrays:
         """Explain a text, a pair (a, b), a picture, an encoded mapping, or a list of these.
 
         One input by one method gives an `Explanation`; several of either an `Explanations`, a sequence that is also
@@ -158,6 +173,7 @@ class Explainer:
         `truncate`: cut inputs that are too long instead of refusing them.
         `batch_size`: inputs at a time, at most; by default what suits the device.
         `progress`: called with (units done, units in all).
+        `as_arrays`: return the scores alone, a `ScoreArrays`: by method, one array for each input.
 
         Further options depend on the model: `at` says which token, word or mask (taggers explain every
         entity without it, and return an `Explanations`), `answer` what a language model might go on with, `labels`
@@ -176,17 +192,24 @@ class Explainer:
             (rows, resolve_common_target(loaded, [items[row] for row in rows], own))
             for rows, own in group_by_target(about, len(items))
         ]
+        if as_arrays and any(targeted.join is not None for _, targeted in parts):
+            raise BadParameter(
+                "as_arrays=True gives the scores of one explanation each, and a contrast of two long answers is the "
+                "difference of two. Leave as_arrays out."
+            )
         numbers = count()  # of all targeted inputs
         groups = [([next(numbers) for _ in targeted.items], targeted) for _, targeted in parts]
         results: dict[int, dict[str, Explanation]] = {}
-        for batch in explain_batches(self, groups, requests, size=batch_size, progress=progress):
+        for batch in explain_batches(
+            self, groups, requests, size=batch_size, progress=progress, bare=as_arrays
+        ):
             results |= zip(batch.numbers, batch.results, strict=True)
+        ordered = [results[number] for number in range(len(results))]
+        if as_arrays:
+            return collect_arrays(parts, ordered, requests)
+        several = not isinstance(names, str)
         return assemble_explanations(
-            parts,
-            [results[number] for number in range(len(results))],
-            requests,
-            single=single,
-            several_methods=not isinstance(names, str),
+            parts, ordered, requests, single=single, several_methods=several
         )
 
     def trials(

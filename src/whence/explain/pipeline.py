@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from whence._version import __version__
 from whence.core.errors import BadMethod, NoRule, NotCapturable, NotFinite, WhenceError
 from whence.core.lazy import LazyTuple
 from whence.core.progress import Progress, ProgressCounter
-from whence.core.types import PassCount
+from whence.core.types import PassCount, Target
 from whence.data.batches import Batch, BatchRules, collate, plan_batches
 from whence.data.tokens import EncodedInput
 from whence.explain.batch_policy import choose_batch_policy
@@ -42,6 +42,13 @@ if TYPE_CHECKING:
     from whence.explain.tasks import TargetedInputs
 
 Array = np.ndarray[Any, Any]
+
+
+class BareScores(NamedTuple):
+    """Scores alone, where an explanation of each input would cost more than it is worth."""
+
+    scores: Array
+    target: Target
 
 
 @dataclass(frozen=True)
@@ -66,12 +73,13 @@ def explain_batches(
     failed: InputFailureCallback | None = None,
     words: bool = True,
     tests: bool = False,
+    bare: bool = False,
 ) -> Iterator[ExplainedBatch]:
     """Explain inputs batch by batch, longest first; each group is numbered inputs with a common target.
 
     With `failed`, failures are reported there, and the rest goes on. Without `words`, no method measures whole words,
     which saves calls where word scores are not shown. With `tests`, batches keep the model's answers for the tests
-    that follow, and it is always tried whether lengths may mix.
+    that follow, and it is always tried whether lengths may mix. `bare` results are `BareScores`.
     """
     loaded = explainer.loaded
     queries = [request for request in requests if not request.reads]
@@ -81,7 +89,7 @@ def explain_batches(
         for item in targeted.items
     )
     counter = ProgressCounter(progress, total)
-    origin = describe_origin(loaded)
+    origin = None if bare else describe_origin(loaded)
     for numbers, targeted in groups:
         policy = choose_batch_policy(
             loaded,
@@ -145,7 +153,7 @@ def explain_batch(
     *,
     spec: TargetSpec,
     policy: BatchRules,
-    origin: Mapping[str, Any],
+    origin: Mapping[str, Any] | None,
     counter: ProgressCounter,
     answers: PredictionCache | None = None,
     before: int = 0,
@@ -153,7 +161,7 @@ def explain_batch(
 ) -> list[dict[str, Explanation]]:
     """Explain one batch by all methods; a batch that does not fit into memory is halved.
 
-    `before` counts the forwards that each input took already.
+    `before` counts the forwards that each input took already. Without an `origin`, results are `BareScores`.
     """
     loaded = explainer.loaded
     results: list[dict[str, Explanation]] = []
@@ -193,6 +201,16 @@ def explain_batch(
             for request in requests:
                 if not request.reads:
                     scored[request.name] = run(request, answers=answers)
+            if origin is None:
+                names = [item.labels or loaded.labels for item in part]
+                results += [
+                    cast(
+                        Any,
+                        {name: BareScores(own.scores[row], target) for name, own in scored.items()},
+                    )
+                    for row, target in enumerate(trace.targets.cpu().describe_rows(names))
+                ]
+                continue
             results += _build_explanations(
                 explainer, trace, requests, scored, origin=origin, shared=shared, before=before
             )
