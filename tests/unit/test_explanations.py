@@ -95,3 +95,28 @@ def test_every_surface_shows_every_text_and_method(several):
         assert "gripping" in surface and "slow" in surface
     assert "<script>" not in cell
     assert repr(several) == "<Explanations of 3 inputs by attcat, rollout>"
+
+
+def test_arrays_are_the_scores_of_the_objects(explainer, several):
+    found = explainer.explain(TEXTS, method=METHODS, as_arrays=True)
+    assert list(found) == METHODS and len(found) == 2
+    for name in METHODS:
+        assert [type(scores) for scores in found[name]] == [np.ndarray] * len(TEXTS)
+        for scores, one in zip(found[name], several[name], strict=True):
+            np.testing.assert_array_equal(scores, one.scores)
+    assert [str(target) for target in found.targets] == [
+        str(one.target) for one in several["attcat"]
+    ]
+    assert found.inputs == [0, 1, 2]
+
+
+def test_arrays_of_listed_targets_and_of_one_text_are_in_the_order_of_the_inputs(explainer):
+    targets = ["positive", "negative", "positive"]
+    found = explainer.explain(TEXTS, method="attcat", target=targets, as_arrays=True)
+    assert [str(target) for target in found.targets] == targets
+    objects = explainer.explain(TEXTS, method="attcat", target=targets)
+    for scores, one in zip(found["attcat"], objects, strict=True):
+        np.testing.assert_array_equal(scores, one.scores)
+    (scores,) = explainer.explain(TEXTS[0], as_arrays=True)["attcat"]
+    np.testing.assert_array_equal(scores, explainer.explain(TEXTS[0]).scores)
+    assert explainer.explain([], method="attcat", as_arrays=True)["attcat"] == []

@@ -4,6 +4,7 @@ Random edges are drawn among those that lead from the decision; others would cha
 A change is small below 0.01 of a probability and 0.04 of a logit (dp = p (1 - p) dy at p = 1/2).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from decimal import Decimal
@@ -60,12 +61,12 @@ def verify_edges(
     assert target is not None
     count, total = 0, 2 * len(sets)
     layers = sorted({int(layer) for layer in chosen[:, 0]})
-    tests, before = [], _compute_uncut_value(inside, layers)
+    tests, before = [], _compute_values(inside, [_NO_EDGES], renormalise=False, layers=layers)[0]
     attention = inside.attention()
     masses = [float(attention[tuple(cut.T)].sum()) for cut in sets]
     for renormalise in (True, False):
         values: list[TargetValue] = []
-        for chunk in _split_batches(sets, _choose_batch_size(inside)):
+        for chunk in _split_batches(inside, sets):
             values += _compute_values(inside, chunk, renormalise=renormalise)
             count += len(chunk)
             if progress is not None:
@@ -73,6 +74,13 @@ def verify_edges(
         tests.append(
             _describe_test(before, values, masses, renormalise, str(target), inside.loaded.task)
         )
+    warnings, random = [], float(np.mean(masses[1:]))
+    if masses[0] > 2 * random:  # no fair match
+        message = (
+            f"These edges hold as much attention as {masses[0]:.3g} whole rows do, random ones as much as "
+            f"{random:.3g}: part of what the cut does is that it takes away more attention, whatever the path."
+        )
+        warnings.append({"code": "heavier-than-random", "message": message})
     return {
         "kind": "verified",
         "edges": len(chosen),
@@ -81,28 +89,24 @@ def verify_edges(
         "before": before.probability,
         "tests": tests,
         "sentence": _describe_both_tests(before, tests, str(target), inside.loaded.task),
-        "warnings": _list_warnings(masses),
+        "warnings": warnings,
     }
 
 
 def ablate_heads(inside: "Inside", progress: Progress | None) -> Floats:
     """Return the change of the target's probability when each head is ablated, (layers, heads)."""
-    n, places = (
-        len(inside.tokens),
-        [(a, b) for a in range(inside.layers) for b in range(inside.heads)],
-    )
-    before = _compute_uncut_value(inside, range(inside.layers)).probability
+    n, layers = len(inside.tokens), range(inside.layers)
+    places = [(layer, head) for layer in layers for head in range(inside.heads)]
+    before = _compute_values(inside, [_NO_EDGES], renormalise=False, layers=layers)[0].probability
     rows, columns = (part.ravel() for part in np.indices((n, n)))
     changes: list[float] = []
-    for chunk in _split_batches(places, _choose_batch_size(inside)):
+    for chunk in _split_batches(inside, places):
         whole = [
             np.stack([np.full(n * n, layer), np.full(n * n, head), rows, columns], 1)
             for layer, head in chunk
         ]
-        changes += [
-            value.probability - before
-            for value in _compute_values(inside, whole, renormalise=False)
-        ]
+        values = _compute_values(inside, whole, renormalise=False)
+        changes += [value.probability - before for value in values]
         if progress is not None:
             progress(len(changes), len(places))
     return np.array(changes).reshape(inside.layers, inside.heads)
@@ -140,10 +144,11 @@ def _draw_random_sets(
     In the last layer only the read rows do: a random edge of another row would change nothing for certain,
     and any path would look better than chance.
     """
-    possible = _find_leading_edges(inside)
-    counts = {
-        int(layer): int((chosen[:, 0] == layer).sum()) for layer in set(chosen[:, 0].tolist())
-    }
+    possible, reached = inside.attention() > 0, inside.rows > 0
+    for layer_edges in reversed(possible):
+        layer_edges &= reached[:, None]
+        reached = reached | layer_edges.any(axis=(0, 1))
+    counts = Counter(chosen[:, 0].tolist())
     places = {layer: np.argwhere(possible[layer]) for layer in counts}
     for draw in range(draws):
         random = build_generator("knockout", seed, draw, *inside.item.key)
@@ -156,39 +161,22 @@ def _draw_random_sets(
         yield np.concatenate(parts)
 
 
-def _find_leading_edges(inside: "Inside") -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return a mask of the edges with weight that a path from the decision reaches, layer by layer."""
-    edges = inside.attention() > 0
-    reached = inside.rows > 0
-    for layer in reversed(edges):
-        layer &= reached[:, None]
-        reached = reached | layer.any(axis=(0, 1))
-    return edges
-
-
-def _choose_batch_size(inside: "Inside") -> int:
-    return max(
-        1, min(inside.max_batch_copies(), _CELLS // (inside.heads * len(inside.tokens) ** 2))
-    )
-
-
-def _split_batches(many: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+def _split_batches(inside: "Inside", many: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Yield so many at a time as copies of the input that fit into a batch."""
+    fitting = _CELLS // (inside.heads * len(inside.tokens) ** 2)
+    size = max(1, min(inside.max_batch_copies(), fitting))
     for start in range(0, len(many), size):
         yield many[start : start + size]
-
-
-def _compute_uncut_value(inside: "Inside", layers: Iterable[int]) -> TargetValue:
-    """Return the target's value with nothing cut, with attention computed as for cuts in these layers.
-
-    In half precision the model's own attention kernel gives another result, and that would count as a change.
-    """
-    return _compute_values(inside, [_NO_EDGES], renormalise=False, layers=layers)[0]
 
 
 def _compute_values(
     inside: "Inside", sets: Sequence[Numbers], *, renormalise: bool, layers: Iterable[int] = ()
 ) -> list[TargetValue]:
-    """Return the target's value with each set of edges cut, in one forward pass."""
+    """Return the target's value with each set of edges cut, in one forward pass.
+
+    Attention in `layers` is computed as for cuts there, also without any: in half precision the model's own attention
+    kernel gives another result, and that would count as a change.
+    """
     loaded, batch = inside.loaded, inside.copies(len(sets))
     target = inside.target
     assert target is not None
@@ -277,17 +265,3 @@ def _format_change(value: float) -> str:
     if abs(value) < _NO_CHANGE:
         return "0"
     return f"{Decimal(f'{value:.2g}'):+f}".replace("-", "\u2212")
-
-
-def _list_warnings(masses: Sequence[float]) -> list[dict[str, str]]:
-    """Return a warning where the path carries more attention than the random edges: no fair match."""
-    random = float(np.mean(masses[1:]))
-    if masses[0] <= 2 * random:
-        return []
-    return [
-        {
-            "code": "heavier-than-random",
-            "message": f"These edges hold as much attention as {masses[0]:.3g} whole rows do, random ones as much as "
-            f"{random:.3g}: part of what the cut does is that it takes away more attention, whatever the path.",
-        }
-    ]

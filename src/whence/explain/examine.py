@@ -4,6 +4,7 @@ Only a run shows what a model lacks, so a default method is tried once before it
 """
 
 import warnings
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from whence.core.errors import NoRule, NotCapturable, WhenceError, is_failure
 from whence.explain.inputs import can_take_pairs
 from whence.explain.inside import PATCHES_NOTE
 from whence.explain.request import choose_default_method
-from whence.explain.tasks import find_pair_evidence
-from whence.explain.tasks.zero_shot import can_zero_shot
+from whence.explain.tasks import find_training_evidence
+from whence.explain.tasks.zero_shot import find_entailment_label
 from whence.methods import is_trace_method
 from whence.methods import method as registry
 from whence.models.fingerprint import compute_fingerprint
@@ -36,30 +37,29 @@ class FallbackWarning(UserWarning):
     """Warning that the default method does not work on a model, and that another one is used."""
 
 
+@dataclass
 class DefaultMethods:
     """The default methods of a model, for texts and for pictures, each tried once on a short sample."""
 
-    def __init__(self, explainer: "Explainer") -> None:
-        self._explainer = explainer
-        # For texts (False) and pictures (True): the method, and the one that is preferred if it works on the model.
-        self._known: dict[bool, str] = {}
-        self.preferred: dict[bool, str] = {}
-        self.fallback_reasons: dict[
-            str, str
-        ] = {}  # why a method explains in place of the preferred one
+    explainer: "Explainer"
+    # For texts (False) and pictures (True): the method, and the one that is preferred if it works on the model.
+    known: dict[bool, str] = field(default_factory=dict)
+    preferred: dict[bool, str] = field(default_factory=dict)
+    # Why a method explains in place of the preferred one.
+    fallback_reasons: dict[str, str] = field(default_factory=dict)
 
     def find(self, held: bool) -> str:
         """Return the default method; `held`: for a text that is held against a picture."""
-        picture = self._explainer.loaded.takes_images and not held
-        if picture not in self._known:
-            causal = not picture and _is_causal(self._explainer, held)
-            self.preferred[picture] = choose_default_method(self._explainer.loaded, picture, causal)
-            self._known[picture] = self._try_methods(self.preferred[picture], held)
-        return self._known[picture]
+        picture = self.explainer.loaded.takes_images and not held
+        if picture not in self.known:
+            causal = not picture and _is_causal(self.explainer, held)
+            self.preferred[picture] = choose_default_method(self.explainer.loaded, picture, causal)
+            self.known[picture] = self._try_methods(self.preferred[picture], held)
+        return self.known[picture]
 
     def _try_methods(self, preferred: str, held: bool) -> str:
         """Return the preferred method, or, with a warning, a fallback that works on this model."""
-        loaded = self._explainer.loaded
+        loaded = self.explainer.loaded
         if held and loaded.takes_images:  # the reference image is unknown here
             return preferred
         sample, more = build_sample_input(loaded)
@@ -68,7 +68,7 @@ class DefaultMethods:
             try:
                 # Query methods work on every model that runs.
                 if is_trace_method(registry.get(name)):
-                    _explain_quietly(self._explainer, sample, name, more)
+                    _explain_quietly(self.explainer, sample, name, more)
             except (NotCapturable, NoRule) as error:
                 why = why or str(strip_method_name(error)).partition(" Use ")[0]
                 continue
@@ -116,13 +116,13 @@ def try_methods(explainer: "Explainer", text: Any = SAMPLE_TEXT) -> dict[str, An
     """Return facts about the model, and for each method whether it works on the text and why not."""
     loaded = explainer.loaded
     sample, more = build_sample_input(loaded, text)
+    # Fewer samples of a picture, which has many patches.
+    few = {"lime": {"samples": 16}, "gradient_shap": {"samples": 4}, "smoothgrad": {"samples": 4}}
     rows = []
     for name in registry.names():
-        why_not = None
+        why_not, params = None, few.get(name) if loaded.takes_images else None
         try:
-            _explain_quietly(
-                explainer, sample, name, {**more, "params": _reduce_samples(name, loaded)}
-            )
+            _explain_quietly(explainer, sample, name, {**more, "params": params})
         except WhenceError as error:
             why_not = str(strip_method_name(error))
         except BaseException as error:  # a failing method is a row of the report, not its end
@@ -177,7 +177,11 @@ def build_sample_input(
 
 def reads_pairs(loaded: LoadedModel) -> bool:
     """Return whether the model is made for pairs of texts, as far as can be known."""
-    return loaded.needs_pair or loaded.task == "answer" or find_pair_evidence(loaded) is not None
+    return (
+        loaded.needs_pair
+        or loaded.task == "answer"
+        or find_training_evidence(loaded, pairs=True) is not None
+    )
 
 
 def _build_sample_image(loaded: LoadedModel) -> Any:
@@ -192,12 +196,6 @@ def _build_sample_image(loaded: LoadedModel) -> Any:
     return {"pixel_values": pixels.reshape(channels, height, width)}
 
 
-def _reduce_samples(name: str, loaded: LoadedModel) -> dict[str, Any] | None:
-    """Return parameters for a quick trial of a method on an image, which has many patches."""
-    few = {"lime": {"samples": 16}, "gradient_shap": {"samples": 4}, "smoothgrad": {"samples": 4}}
-    return few.get(name) if loaded.takes_images else None
-
-
 def describe_model_options(explainer: "Explainer") -> dict[str, Any]:
     """Return the facts of a model for a list of models: labels, task, modality, limits."""
     loaded = explainer.loaded
@@ -208,27 +206,25 @@ def describe_model_options(explainer: "Explainer") -> dict[str, Any]:
         "task": loaded.task,
         "modality": loaded.modality,
         "mask": mask if loaded.task == "mask" else None,
-        "zero_shot": can_zero_shot(loaded),
+        "zero_shot": find_entailment_label(loaded) is not None,
         "method": explainer.default_method(),
         "draws": loaded.takes_images and loaded.name == "shapes",
         "pairs": loaded.needs_pair or loaded.task == "answer",
         "takes_pairs": not loaded.takes_images and can_take_pairs(loaded),
-        "reads_pairs": find_pair_evidence(loaded) is not None,
+        "reads_pairs": find_training_evidence(loaded, pairs=True) is not None,
         "longest": loaded.max_length,
-        **find_attention_size(explainer),
+        **_find_attention_size(explainer),
     }
 
 
-def find_attention_size(explainer: "Explainer") -> dict[str, Any]:
+def _find_attention_size(explainer: "Explainer") -> dict[str, Any]:
     """Return the numbers of layers and heads by a test run, or the reason why there is no attention."""
     nothing: dict[str, Any] = {"layers": None, "heads": None}
     loaded = explainer.loaded
     if loaded.modality == "both":
         return {**nothing, "attention": _TWO_TOWERS_NOTE}
-    probe: Any = "whence looks inside"
-    if loaded.takes_images:
-        probe = _GREY_IMAGE
-    elif reads_pairs(loaded):
+    probe: Any = _GREY_IMAGE if loaded.takes_images else "whence looks inside"
+    if not loaded.takes_images and reads_pairs(loaded):
         probe = (probe, probe)
     try:
         # A tagger is asked about token 1, as it would find no entity in the probe text.

@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
 import torch
 
-from whence.core.errors import BadEncoding, EmptyText, NoHead
+from whence.core.errors import BadEncoding, BadParameter, EmptyText, NoHead
 from whence.core.progress import Progress
 from whence.core.types import OutputScale, Prediction
 from whence.data.batches import Batch, collate
-from whence.data.removal import Removal, select_replacements
+from whence.data.removal import BULK_REMOVALS, Removal, resolve_removal, select_replacements
 from whence.data.words import Granularity
 from whence.explain.batch_policy import choose_batch_policy, map_batches
 from whence.explain.examine import (
@@ -20,22 +20,28 @@ from whence.explain.examine import (
     try_methods,
 )
 from whence.explain.explanation import Explanation
-from whence.explain.explanations import Explanations, assemble_explanations
-from whence.explain.generation import Generation, GenerationRequest, generate_explained
+from whence.explain.explanations import (
+    Explanations,
+    ScoreArrays,
+    assemble_explanations,
+    collect_arrays,
+)
+from whence.explain.generation import Generation, generate_explained
 from whence.explain.inputs import (
     InputFailureCallback,
     encode_dataset,
     encode_inputs,
     warn_about_unknown_tokens,
 )
-from whence.explain.inside import Inside, open_inside, reopen_inside
+from whence.explain.inside import Inside, open_inside
 from whence.explain.pipeline import explain_batches
 from whence.explain.request import resolve_methods
 from whence.explain.tasks import (
     TargetedInputs,
     TargetRequest,
     TaskOptions,
-    resolve_all_targets,
+    group_by_target,
+    resolve_common_target,
     resolve_each_target,
     resolve_targets,
 )
@@ -50,7 +56,7 @@ from whence.explain.trials import (
 from whence.metrics._trial import Trial, TrialStep
 from whence.models.load import load_model, with_infill_model
 from whence.models.model import LoadedModel
-from whence.tracing.target import build_predictions
+from whence.tracing.target import TargetSpec, build_predictions
 from whence.tracing.trace import Trace, run_traced
 from whence.trust.card import Trust
 
@@ -60,7 +66,7 @@ Texts = list[
 ]  # several inputs; a list of chat messages alone is one, and gives an `Explanation`
 
 
-class ExplainOptions(TypedDict, total=False):
+class ExplainOptions(TaskOptions, total=False):
     """Options of `Explainer.explain` beside the input and the methods."""
 
     target: Any
@@ -68,11 +74,6 @@ class ExplainOptions(TypedDict, total=False):
     of: OutputScale
     truncate: bool
     batch_size: int | None
-    at: Any
-    answer: Any
-    labels: Sequence[str] | None
-    template: str | None
-    image: Any
     progress: Progress | None
 
 
@@ -120,6 +121,15 @@ class Explainer:
 
     @overload
     def explain(
+        self,
+        text: Any,
+        *,
+        as_arrays: Literal[True],
+        method: Any = None,
+        **options: Unpack[ExplainOptions],
+    ) -> ScoreArrays: ...
+    @overload
+    def explain(
         self, text: OneText, *, method: str | None = None, **options: Unpack[ExplainOptions]
     ) -> Explanation: ...
     @overload
@@ -150,7 +160,8 @@ class Explainer:
         template: str | None = None,
         image: Any = None,
         progress: Progress | None = None,
-    ) -> Explanation | Explanations:
+        as_arrays: bool = False,
+    ) -> Explanation | Explanations | ScoreArrays:
         """Explain a text, a pair (a, b), a picture, an encoded mapping, or a list of these.
 
         One input by one method gives an `Explanation`; several of either an `Explanations`, a sequence that is also
@@ -162,6 +173,7 @@ class Explainer:
         `truncate`: cut inputs that are too long instead of refusing them.
         `batch_size`: inputs at a time, at most; by default what suits the device.
         `progress`: called with (units done, units in all).
+        `as_arrays`: return the scores alone, a `ScoreArrays`: by method, one array for each input.
 
         Further options depend on the model: `at` says which token, word or mask (taggers explain every
         entity without it, and return an `Explanations`), `answer` what a language model might go on with, `labels`
@@ -176,18 +188,28 @@ class Explainer:
         requests = resolve_methods(names, params, select_replacements(loaded.fillers, pictures))
         items, single = encode_inputs(text, loaded, truncate=truncate, reads=image is not None)
         warn_about_unknown_tokens(items, loaded)
-        parts = resolve_all_targets(loaded, items, about)
+        parts = [
+            (rows, resolve_common_target(loaded, [items[row] for row in rows], own))
+            for rows, own in group_by_target(about, len(items))
+        ]
+        if as_arrays and any(targeted.join is not None for _, targeted in parts):
+            raise BadParameter(
+                "as_arrays=True gives the scores of one explanation each, and a contrast of two long answers is the "
+                "difference of two. Leave as_arrays out."
+            )
         numbers = count()  # of all targeted inputs
         groups = [([next(numbers) for _ in targeted.items], targeted) for _, targeted in parts]
         results: dict[int, dict[str, Explanation]] = {}
-        for batch in explain_batches(self, groups, requests, size=batch_size, progress=progress):
+        for batch in explain_batches(
+            self, groups, requests, size=batch_size, progress=progress, bare=as_arrays
+        ):
             results |= zip(batch.numbers, batch.results, strict=True)
+        ordered = [results[number] for number in range(len(results))]
+        if as_arrays:
+            return collect_arrays(parts, ordered, requests)
+        several = not isinstance(names, str)
         return assemble_explanations(
-            parts,
-            [results[number] for number in range(len(results))],
-            requests,
-            single=single,
-            several_methods=not isinstance(names, str),
+            parts, ordered, requests, single=single, several_methods=several
         )
 
     def trials(
@@ -219,22 +241,24 @@ class Explainer:
         inputs of a batch are run together before the first trial is yielded, and `trial.results` has what they
         return.
         """
-        yield from build_trials(
+        loaded, about = self.loaded, TargetRequest(target, of, truncate)
+        requests = resolve_methods(method, params, loaded.fillers)
+        loaded.check_head()
+        how = resolve_removal(remove, loaded.fillers, BULK_REMOVALS)
+        inputs = encode_dataset(texts, loaded, truncate, failed)
+        for batch in explain_batches(
             self,
-            texts,
-            TargetRequest(target, of, truncate),
-            method=method,
-            params=params,
-            remove=remove,
-            unit=unit,
-            marks=marks,
-            known=known,
-            seed=seed,
-            failed=failed,
-            parts=parts,
-            batch_size=batch_size,
+            list(resolve_each_target(loaded, inputs, about, failed)),
+            requests,
+            size=batch_size,
             progress=progress,
-        )
+            failed=failed,
+            words=unit == "word",
+            tests=True,
+        ):
+            yield from build_trials(
+                loaded, batch, how=how, unit=unit, marks=marks, known=known, seed=seed, parts=parts
+            )
 
     def explain_each(
         self,
@@ -318,9 +342,9 @@ class Explainer:
         self.loaded.check_head()
         request, loaded = TargetRequest(truncate=truncate, **about), self.loaded
         items, single = encode_inputs(text, loaded, truncate=truncate, reads=request.has_image)
-        parts = resolve_all_targets(loaded, items, request)
         by_input: dict[int, Any] = {}
-        for rows, targeted in parts:
+        for rows, own in group_by_target(request, len(items)):
+            targeted = resolve_common_target(loaded, [items[row] for row in rows], own)
             predictions = _predict_targets(loaded, targeted)
             if targeted.owners is not None:  # one for each entity, or answer
                 return predictions
@@ -375,9 +399,8 @@ class Explainer:
         `about` the input are those of `explain`.
         """
         if isinstance(text, Explanation):
-            return reopen_inside(
-                self.loaded, restore_input(text, self.loaded), text.original_target
-            )
+            spec = TargetSpec.from_targets([text.original_target])
+            return Inside(self.loaded, restore_input(text, self.loaded), spec)
         request = TargetRequest(target, of, truncate, **about)
         items, single = encode_inputs(text, self.loaded, truncate=truncate, reads=request.has_image)
         if not single:
@@ -427,9 +450,14 @@ class Explainer:
         return generate_explained(
             self,
             prompt,
-            GenerationRequest(tokens, answer, granularity, of, contrast, truncate),
+            tokens,
             method=method,
             params=params,
+            answer=answer,
+            granularity=granularity,
+            of=of,
+            contrast=contrast,
+            truncate=truncate,
             batch_size=batch_size,
             progress=progress,
         )

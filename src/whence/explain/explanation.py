@@ -59,12 +59,6 @@ class ExplainedImage:
     name: str | None
     fine: PixelMap | None = None  # a score for each pixel, where the method gives one
 
-    @classmethod
-    def from_input(cls, item: EncodedInput, fine: PixelMap | None) -> "ExplainedImage | None":
-        """Return the image of an input; None for a text."""
-        image = item.picture
-        return None if image is None else cls(image.grid, image.shown, image.name, fine)
-
     @property
     def size(self) -> tuple[int, int]:
         """The height and width in pixels."""
@@ -73,25 +67,12 @@ class ExplainedImage:
     def to_dict(self) -> dict[str, Any]:
         """Return the image as JSON data: name, size, grid and PNG."""
         height, width = self.size
-        png = encode_png_base64(self.pixels)
-        return {
-            "name": self.name,
-            "width": width,
-            "height": height,
-            "grid": list(self.grid),
-            "png": png,
-        }
-
-    def fine_to_dict(self) -> dict[str, Any]:
-        """Return the pixel scores as JSON data, if there are any."""
-        if self.fine is None:
-            return {}
-        values = np.ascontiguousarray(self.fine, dtype=self.fine.dtype.newbyteorder("<"))
-        return {"pixels": b64encode(values.tobytes()).decode("ascii")}
+        facts = {"name": self.name, "width": width, "height": height, "grid": list(self.grid)}
+        return {**facts, "png": encode_png_base64(self.pixels)}
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any], entry: Mapping[str, Any]) -> "ExplainedImage":
-        """Parse the data of `to_dict` and `fine_to_dict`; raise ValueError where sizes do not match."""
+        """Parse the data of `to_dict`, with the pixel scores of an entry; raise ValueError where sizes do not match."""
         pixels = decode_png_base64(payload["png"])
         down, across = map(int, payload["grid"])
         size = (int(payload["height"]), int(payload["width"]))
@@ -286,7 +267,10 @@ class Explanation(Result):
         """
         from whence.explain.trials import find_sign_doubt
 
-        doubt = None if self.explainer is None else find_sign_doubt(self.explainer, self)
+        try:
+            doubt = None if self.explainer is None else find_sign_doubt(self.explainer.loaded, self)
+        except Exception:  # a failure must not keep the explanation from being shown
+            doubt = None
         return () if doubt is None else (doubt,)
 
     @property
@@ -325,23 +309,24 @@ class Explanation(Result):
         if self.reading is not None:  # else the outputs are the model's labels
             labels = list(self.columns or ())
             payload["reading"] = {**dump_readout(self.reading), "labels": labels}
-        payload["explanations"] = [
-            {
-                "method": self.method,
-                "params": dict(self.params),
-                "of": self.target.of,
-                "signed": self.signed,
-                "scores": self.scores.tolist(),
-                "word_scores": word_scores.tolist(),
-                "words_by": self.words_by,
-                "scale": scale,
-                "axioms": dict(self.axioms),
-                "passes": asdict(self.passes),
-                "seconds": self.seconds,
-                "dtype": str(self.scores.dtype),
-                **({} if image is None else image.fine_to_dict()),
-            }
-        ]
+        entry = {
+            "method": self.method,
+            "params": dict(self.params),
+            "of": self.target.of,
+            "signed": self.signed,
+            "scores": self.scores.tolist(),
+            "word_scores": word_scores.tolist(),
+            "words_by": self.words_by,
+            "scale": scale,
+            "axioms": dict(self.axioms),
+            "passes": asdict(self.passes),
+            "seconds": self.seconds,
+            "dtype": str(self.scores.dtype),
+        }
+        if image is not None and image.fine is not None:
+            values = np.ascontiguousarray(image.fine, dtype=image.fine.dtype.newbyteorder("<"))
+            entry["pixels"] = b64encode(values.tobytes()).decode("ascii")
+        payload["explanations"] = [entry]
         payload["provenance"] = dict(self.provenance)
         if self.warnings:
             payload["warnings"] = [{"code": code, "message": m} for code, m in self.warnings]
@@ -356,7 +341,22 @@ class Explanation(Result):
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "Explanation":
         """Build an explanation from the data of `to_dict`."""
-        return cls(**parse_explanation(payload))
+        if not isinstance(payload, Mapping):
+            raise CannotRead(
+                "This is not a saved explanation. Give a .json file that save() wrote."
+            )
+        if payload.get("version") != PAYLOAD_VERSION:
+            raise CannotRead(
+                f"This is version {payload.get('version')!r} of the format; this whence reads {PAYLOAD_VERSION}."
+            )
+        try:
+            fields = _parse_fields(payload)
+            _check_fields(fields)
+        except (KeyError, TypeError, ValueError, AttributeError, OSError, SyntaxError) as error:
+            raise CannotRead(
+                f"This is not a saved explanation: {type(error).__name__} {error}. Give a file that save() wrote."
+            ) from None
+        return cls(**fields)
 
     def to_html(self, path: str | Path | None = None, *, flows: bool = True) -> str:
         """Return an HTML page that needs no network, and write it if a path is given.
@@ -382,30 +382,15 @@ class Explanation(Result):
 T = TypeVar("T")
 
 
-def parse_explanation(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an explanation from the data of `Explanation.to_dict`."""
-    if not isinstance(payload, Mapping):
-        raise CannotRead("This is not a saved explanation. Give a .json file that save() wrote.")
-    if payload.get("version") != PAYLOAD_VERSION:
-        raise CannotRead(
-            f"This is version {payload.get('version')!r} of the format; this whence reads {PAYLOAD_VERSION}."
-        )
-    try:
-        fields = _parse_fields(payload)
-        _check_fields(fields)
-    except (KeyError, TypeError, ValueError, AttributeError, OSError, SyntaxError) as error:
-        raise CannotRead(
-            f"This is not a saved explanation: {type(error).__name__} {error}. Give a file that save() wrote."
-        ) from None
-    return fields
-
-
 def _parse_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     (entry,) = payload["explanations"]
     prediction, target = payload["prediction"], payload["target"]
     against, reading = target.get("against"), payload.get("reading")
+    by, dtype = entry.get("words_by", "sum"), entry["dtype"]  # older files have sums
+    if by not in get_args(WordAggregation):
+        raise ValueError(f"words_by is {by!r}")
     return {
-        "scores": np.array(entry["scores"], dtype=entry["dtype"]),
+        "scores": np.array(entry["scores"], dtype=dtype),
         "tokens": tuple(_build_record(Token, token) for token in payload["tokens"]),
         "spans": tuple(
             _build_record(Word, {**word, "tokens": tuple(map(index, word["tokens"]))})
@@ -427,7 +412,8 @@ def _parse_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
         "method": str(entry["method"]),
         "params": dict(entry["params"]),
         "signed": bool(entry["signed"]),
-        **_parse_word_scores(entry),
+        "words_by": by,
+        "measured": np.array(entry["word_scores"], dtype=dtype) if by == "measured" else None,
         "axioms": _to_floats(entry["axioms"]),
         "passes": _build_record(PassCount, entry["passes"]),
         "seconds": float(entry["seconds"]),
@@ -441,15 +427,6 @@ def _parse_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
         "warnings": tuple((str(w["code"]), str(w["message"])) for w in payload.get("warnings", ())),
         "columns": None if reading is None else tuple(map(str, reading["labels"])),
     }
-
-
-def _parse_word_scores(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the aggregation of word scores, and the scores if measured; older files have sums."""
-    by = entry.get("words_by", "sum")
-    if by not in get_args(WordAggregation):
-        raise ValueError(f"words_by is {by!r}")
-    measured = np.array(entry["word_scores"], dtype=entry["dtype"]) if by == "measured" else None
-    return {"words_by": by, "measured": measured}
 
 
 def _check_fields(fields: Mapping[str, Any]) -> None:

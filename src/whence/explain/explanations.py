@@ -1,13 +1,17 @@
 """Explanations: what `explain` returns for several inputs, methods or entities, a sequence also indexed by method."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, overload
 
+import numpy as np
+
 from whence.core.errors import BadParameter, CannotRead, UnknownMethod
 from whence.core.files import write_if_path, write_text
 from whence.core.result import Result
+from whence.core.types import Target
 from whence.explain.explanation import Explanation
 from whence.explain.word_scores import PAYLOAD_VERSION, merge_payloads
 from whence.render.text import escape_formula
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from whence.render.document import Document
 
 Entry = Union[Explanation, "Explanations"]
+Array = np.ndarray[Any, Any]
 
 
 class Explanations(Result, Sequence[Entry]):
@@ -196,6 +201,47 @@ def _list_rows(explanation: Explanation) -> list[dict[str, Any]]:
         {"word": word.text, "start": word.start, "end": word.end, "score": word.score}
         for word in explanation.words()
     ]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreArrays(Mapping[str, list[Array]]):
+    """Bare scores of several inputs: by each method one array for each input, one number for each token.
+
+    Of a tagger there is one for each entity: `inputs` has the number of the input that each array is about.
+    """
+
+    scores: Mapping[str, list[Array]]
+    targets: list[Target]  # the explained output of each
+    inputs: list[int]
+
+    def __getitem__(self, method: str) -> list[Array]:
+        return self.scores[method]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.scores)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+
+def collect_arrays(
+    parts: "Sequence[tuple[Sequence[int], TargetedInputs]]",
+    results: Sequence[Mapping[str, Any]],
+    requests: "Sequence[MethodRequest]",
+) -> ScoreArrays:
+    """Return the bare scores of all targeted inputs of the parts, in the order of the inputs."""
+    inputs = [
+        rows[owner]
+        for rows, targeted in parts
+        for owner in (range(len(rows)) if targeted.owners is None else targeted.owners)
+    ]
+    order = sorted(range(len(inputs)), key=inputs.__getitem__)
+    names = [request.name for request in requests]
+    return ScoreArrays(
+        {name: [results[number][name].scores for number in order] for name in names},
+        [results[number][names[0]].target for number in order],
+        [inputs[number] for number in order],
+    )
 
 
 def assemble_explanations(

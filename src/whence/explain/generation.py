@@ -6,7 +6,7 @@ explained token costs only the passes of its method.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -144,7 +144,9 @@ def build_generation_data(
     """Return the documented JSON object; `steps` counts the forward passes of decoding."""
     first = explanations[0]
     base = first.to_dict()
-    passes = [explanation.passes for explanation in explanations]
+    notes: dict[str, str] = {}  # one warning of each code: that of the first token it applies to
+    for explanation in explanations:
+        notes = {**dict(explanation.warnings), **notes}
     payload = {
         "version": RESULT_VERSION,
         "kind": "generation",
@@ -165,22 +167,15 @@ def build_generation_data(
         "dtype": str(first.scores.dtype),
         "passes": {
             "decode": steps,
-            "forward": sum(explanation.forward for explanation in passes),
-            "backward": sum(explanation.backward for explanation in passes),
+            "forward": sum(explanation.passes.forward for explanation in explanations),
+            "backward": sum(explanation.passes.backward for explanation in explanations),
         },
         "seconds": sum(explanation.seconds for explanation in explanations),
         "provenance": base["provenance"],
-        **_collect_warnings(explanations),
     }
+    if notes:
+        payload["warnings"] = [{"code": c, "message": m} for c, m in notes.items()]
     return sum_by_piece(payload, granularity)
-
-
-def _collect_warnings(explanations: Sequence[Explanation]) -> dict[str, Any]:
-    """Return one warning of each code: that of the first token it applies to."""
-    notes: dict[str, str] = {}
-    for explanation in explanations:
-        notes = {**dict(explanation.warnings), **notes}
-    return {"warnings": [{"code": c, "message": m} for c, m in notes.items()]} if notes else {}
 
 
 def sum_by_piece(payload: Mapping[str, Any], granularity: Granularity) -> dict[str, Any]:
@@ -203,17 +198,31 @@ def sum_by_piece(payload: Mapping[str, Any], granularity: Granularity) -> dict[s
     for row, entry in enumerate(payload["explanations"]):
         scores = np.array(entry["scores"])
         if granularity == "word" and "word_scores" in entry:
-            words_before = _find_words_before(payload, row)
-            scores = replace_unit_scores(
-                scores, [word.tokens for word in (*words, *words_before)], entry["word_scores"]
-            )
+            _, earlier_words = _split_answer_before(payload, row)
+            places = [word.tokens for word in (*words, *earlier_words)]
+            scores = replace_unit_scores(scores, places, entry["word_scores"])
         token_scores[row, : len(scores)] = scores
     by_part = np.array([token_scores[list(part.tokens)].sum(0) for part in parts])
     matrix = np.stack([by_part[:, list(piece.tokens)].sum(1) for piece in pieces], axis=1)
     before = [[len(tokens) + token for token in part.tokens] for part in parts]
     earlier = np.stack([by_part[:, columns].sum(1) for columns in before], axis=1)
-    chosen = [_get_probability(entry) for entry in payload["explanations"]]
+    # The model's probability of each token of the answer.
+    chosen = [
+        float(entry["prediction"]["probabilities"][entry["target"]["label"]])
+        for entry in payload["explanations"]
+    ]
     inner = [not piece.special for piece in pieces]
+
+    def compute_scale(scores: Numbers) -> ColourScale:
+        return compute_colour_scale(
+            scores.ravel().tolist(),
+            resolve_score_unit(payload["method"], payload["params"]),
+            signed=True,  # the scale starts at 0 for every method: most cells of a matrix are near 0
+            of=payload["of"],
+            part="piece",
+            count=scores.shape[-1],
+        )
+
     return {
         **payload,
         "granularity": granularity,
@@ -230,21 +239,9 @@ def sum_by_piece(payload: Mapping[str, Any], granularity: Granularity) -> dict[s
         "matrix": matrix.tolist(),
         "earlier": earlier.tolist(),
         "total": matrix.sum(0).tolist(),
-        "scale": _compute_scale(payload, matrix[:, inner]),
-        "total_scale": _compute_scale(payload, matrix.sum(0)[inner]),
+        "scale": compute_scale(matrix[:, inner]),
+        "total_scale": compute_scale(matrix.sum(0)[inner]),
     }
-
-
-def _compute_scale(payload: Mapping[str, Any], scores: Numbers) -> ColourScale:
-    """Return the colour scale of matrix cells, those of special tokens left out."""
-    return compute_colour_scale(
-        scores.ravel().tolist(),
-        resolve_score_unit(payload["method"], payload["params"]),
-        signed=True,  # the scale starts at 0 for every method: most cells of a matrix are near 0
-        of=payload["of"],
-        part="piece",
-        count=scores.shape[-1],
-    )
 
 
 def _describe_pieces(
@@ -290,54 +287,32 @@ def _number_tokens(outputs: Sequence[Token], shift: int = 0) -> list[tuple[int, 
 
 def _explanation_to_entry(explanation: Explanation) -> dict[str, Any]:
     """Return one explanation as JSON data without tokens: those are in prompt and answer."""
-    prediction = explanation.prediction
+    payload = explanation.to_dict()
+    (whole,) = payload["explanations"]
+    names = ["scores", *(["word_scores"] if explanation.words_by != "sum" else [])]
     return {
-        "target": asdict(explanation.target),
-        "prediction": {**asdict(prediction), "logits": list(prediction.logits)},
-        "scores": explanation.scores.tolist(),
-        **(
-            {}
-            if explanation.words_by == "sum"
-            else {"word_scores": explanation.word_scores.tolist()}
-        ),
-        "scale": explanation.to_dict()["explanations"][0]["scale"],
-        "axioms": dict(explanation.axioms),
-        "passes": asdict(explanation.passes),
-        "seconds": explanation.seconds,
+        "target": payload["target"],
+        "prediction": payload["prediction"],
+        **{name: whole[name] for name in (*names, "scale", "axioms", "passes", "seconds")},
     }
 
 
-def _get_probability(entry: Mapping[str, Any]) -> float:
-    """Return the model's probability of the explained output token."""
-    return float(entry["prediction"]["probabilities"][entry["target"]["label"]])
-
-
-def _find_text_before(payload: Mapping[str, Any], row: int) -> str | None:
-    """Return the text of the answer before output token `row`; None where there is none."""
-    tokens = [Token(**token) for token in payload["output_tokens"][:row]]
-    text: str | None = payload["text"]
-    return text[: max(token.end or 0 for token in tokens)] if tokens and text is not None else None
-
-
-def _find_words_before(payload: Mapping[str, Any], row: int) -> list[Word]:
-    """Return the words of the answer before output token `row`, positioned after the prompt."""
-    text = _find_text_before(payload, row)
-    tokens = [Token(**token) for token in payload["output_tokens"][:row]]
-    return (
-        [] if text is None else split_words(text, 1, _number_tokens(tokens, len(payload["tokens"])))
-    )
+def _split_answer_before(payload: Mapping[str, Any], row: int) -> tuple[str | None, list[Word]]:
+    """Return the answer before output token `row`: its text, and its words, positioned after the prompt."""
+    tokens, text = [Token(**token) for token in payload["output_tokens"][:row]], payload["text"]
+    if not tokens or text is None:
+        return None, []
+    before = text[: max(token.end or 0 for token in tokens)]
+    return before, split_words(before, 1, _number_tokens(tokens, len(payload["tokens"])))
 
 
 def _restore_explanation(payload: Mapping[str, Any], row: int) -> Explanation:
     """Rebuild the explanation of one output token from JSON data."""
     entry = payload["explanations"][row]
-    before = payload["output_tokens"][:row]
-    pair = _find_text_before(payload, row)
-    shift = len(payload["tokens"])
-    words = _find_words_before(payload, row)
+    pair, words = _split_answer_before(payload, row)
+    names = ("scores", "word_scores", "axioms", "passes", "seconds")
     own = {
-        **{name: entry[name] for name in ("scores", "axioms", "passes", "seconds")},
-        **({"word_scores": entry["word_scores"]} if "word_scores" in entry else {}),
+        **{name: entry[name] for name in names if name in entry},
         "words_by": payload.get("words_by", "sum"),
         **{name: payload[name] for name in ("method", "params", "signed", "dtype")},
     }
@@ -346,11 +321,11 @@ def _restore_explanation(payload: Mapping[str, Any], row: int) -> Explanation:
             "version": payload["version"],
             "model": payload["model"],
             "input": {**payload["input"], "pair": pair},
-            "tokens": [*payload["tokens"], *before],
+            "tokens": [*payload["tokens"], *payload["output_tokens"][:row]],
             "words": [*payload["words"], *({**asdict(w), "tokens": list(w.tokens)} for w in words)],
             "prediction": entry["prediction"],
             "target": entry["target"],
-            "read": [shift + row - 1],
+            "read": [len(payload["tokens"]) + row - 1],
             "explanations": [own],
             "provenance": payload["provenance"],
             "warnings": payload.get("warnings", []),
@@ -361,70 +336,64 @@ def _restore_explanation(payload: Mapping[str, Any], row: int) -> Explanation:
 MAX_TOKENS = 1000  # tokens of one answer
 
 
-@dataclass(frozen=True)
-class GenerationRequest:
-    """The checked options of `Explainer.generate`."""
-
-    tokens: int
-    answer: str | None
-    granularity: Granularity
-    of: OutputScale
-    contrast: bool
-    truncate: bool
-
-    def __post_init__(self) -> None:
-        check_granularity(self.granularity)
-        if (
-            isinstance(self.tokens, bool)
-            or not isinstance(self.tokens, int)
-            or not 1 <= self.tokens <= MAX_TOKENS
-        ):
-            raise BadParameter(
-                f"tokens must be a whole number from 1 to {MAX_TOKENS}. Got {self.tokens!r}."
-            )
-
-
 def generate_explained(
     explainer: "Explainer",
     prompt: Any,
-    options: GenerationRequest,
+    tokens: int,
     *,
     method: str | None,
     params: Mapping[str, Any] | None,
+    answer: str | None,
+    granularity: Granularity,
+    of: OutputScale,
+    contrast: bool,
+    truncate: bool,
     batch_size: int | None,
     progress: Progress | None,
 ) -> Generation:
     """Generate an answer to a prompt, or take the given one, and explain every token of it."""
-    started = time.perf_counter()
-    explainer.loaded.check_head()
-    spec = TargetSpec(0, 1 if options.contrast else None, options.of)
-    loaded = explainer.loaded
+    started, loaded = time.perf_counter(), explainer.loaded
+    check_granularity(granularity)
+    if isinstance(tokens, bool) or not isinstance(tokens, int) or not 1 <= tokens <= MAX_TOKENS:
+        raise BadParameter(f"tokens must be a whole number from 1 to {MAX_TOKENS}. Got {tokens!r}.")
+    loaded.check_head()
+    spec = TargetSpec(0, 1 if contrast else None, of)
     if loaded.task not in ("next", "sequence"):
         raise NoHead(
             f"{loaded.name!r} is a {type(loaded.model).__name__}: it does not generate. Load a model ...ForCausalLM "
             "or ...ForConditionalGeneration, or explain its prediction: explain(...)."
         )
-    requests = resolve_methods(
-        explainer.default_method() if method is None else method, params, loaded.fillers
-    )
+    names = explainer.default_method() if method is None else method
+    requests = resolve_methods(names, params, loaded.fillers)
     if len(requests) != 1:
         raise BadParameter(f"generate takes one method at a time. Got {method!r}.")
-    prompt, marks = _split_marks(prompt, options.granularity)
-    items, single = encode_inputs(prompt, _reserve_room(loaded, options), truncate=options.truncate)
+    marks: Sequence[CharacterSpan] = ()
+    if granularity == "passage":
+        if not isinstance(prompt, str):
+            raise BadEncoding(
+                "granularity='passage' takes a text in which passages are marked: [[a passage]]. Got a "
+                f"{type(prompt).__name__}; give a text."
+            )
+        prompt, marks = parse_passage_marks(prompt)
+    room = loaded
+    if answer is None and truncate and loaded.max_length is not None and loaded.task == "next":
+        # A prompt that may be cut leaves room for the answer.
+        room = replace(loaded, max_length=max(1, loaded.max_length - tokens))
+    items, single = encode_inputs(prompt, room, truncate=truncate)
     if not single:
         raise BadEncoding(
             f"generate takes one prompt at a time. Got {len(items)}: call it for each."
         )
     warn_about_unknown_tokens(items, loaded)
     start = with_decoder_start(items[0], loaded)
-    start, outputs, text, logits, steps = _decode_answer(loaded, start, options)
+    start, outputs, text, logits, steps = _decode_answer(loaded, start, tokens, answer, truncate)
     words = Vocabulary(loaded.tokenizer, loaded.vocabulary_size)
-    ready = [
-        read_at_end(prefix, select_columns(row, [token.id]), words)
-        for prefix, token, row in zip(
-            build_prefixes(start, outputs, text), outputs, logits, strict=True
-        )
-    ]
+    ready = []
+    for count, (token, row) in enumerate(zip(outputs, logits, strict=True)):
+        before = outputs[:count]  # each token is explained over the prompt and the answer so far
+        end = max((earlier.end or 0 for earlier in before), default=0)
+        prefix = append_tokens(start, before, None if text is None or not count else text[:end])
+        ready.append(read_at_end(prefix, select_columns(row, [token.id]), words))
     by_step: dict[int, Explanation] = {}
     group = (range(len(ready)), TargetedInputs(ready, spec))
     for batch in explain_batches(explainer, [group], requests, size=batch_size, progress=progress):
@@ -436,71 +405,39 @@ def generate_explained(
         start,
         outputs,
         text,
-        granularity=options.granularity,
+        granularity=granularity,
         marks=marks,
         steps=steps,
-        contrast=options.contrast,
+        contrast=contrast,
     )
     # Fewer tokens than requested: the text ended, or ("full") the context did. A given answer is never "full".
     length = (len(start.answer) or len(start)) + len(outputs)
-    short = options.answer is None and len(outputs) < options.tokens
+    short = answer is None and len(outputs) < tokens
     payload["full"] = short and length == loaded.max_length
     payload["seconds"] = time.perf_counter() - started
     return Generation(payload, tuple(explanations))
 
 
-def _reserve_room(loaded: LoadedModel, options: GenerationRequest) -> LoadedModel:
-    """Return the model with a lower input limit, if prompts may be cut: the answer needs room."""
-    whole = options.answer is not None or not options.truncate
-    if whole or loaded.max_length is None or loaded.task == "sequence":
-        return loaded
-    return replace(loaded, max_length=max(1, loaded.max_length - options.tokens))
-
-
-def build_prefixes(
-    start: EncodedInput, outputs: Sequence[Token], text: str | None
-) -> list[EncodedInput]:
-    """Return the input before each output token: the prompt and the answer so far."""
-    prefixes = []
-    for count in range(len(outputs)):
-        before = outputs[:count]
-        end = max((token.end or 0 for token in before), default=0)
-        prefixes.append(
-            append_tokens(start, before, None if text is None or not count else text[:end])
-        )
-    return prefixes
-
-
-def _split_marks(prompt: Any, granularity: Granularity) -> tuple[Any, tuple[CharacterSpan, ...]]:
-    if granularity != "passage":
-        return prompt, ()
-    if not isinstance(prompt, str):
-        raise BadEncoding(
-            "granularity='passage' takes a text in which passages are marked: [[a passage]]. Got a "
-            f"{type(prompt).__name__}; give a text."
-        )
-    return parse_passage_marks(prompt)
-
-
 def _decode_answer(
-    loaded: LoadedModel, start: EncodedInput, options: GenerationRequest
+    loaded: LoadedModel, start: EncodedInput, tokens: int, answer: str | None, truncate: bool
 ) -> tuple[EncodedInput, tuple[Token, ...], str | None, torch.Tensor, int]:
     """Return prompt, output tokens, their text, the logits before each, and the forward passes taken."""
     where: dict[str, Any] = {"pad_id": loaded.pad_id, "device": loaded.device}
-    if options.answer is not None:
-        answers = PromptAnswers(loaded, [start], options.truncate)
-        outputs, text = answers.tokens(0, options.answer)
+    if answer is not None:
+        answers = PromptAnswers(loaded, [start], truncate)
+        outputs, text = answers.tokens(0, answer)
         whole = answers.append_tokens(0, outputs, text)
         logits = compute_token_logits(loaded.model, whole, len(outputs), **where)
         return answers.starts[0], outputs, text, logits, 1 + answers.forwards
-    longest = loaded.max_length
-    room = options.tokens if longest is None else longest - (len(start.answer) or len(start))
+    room, longest = tokens, loaded.max_length
+    if longest is not None:
+        room = min(tokens, longest - (len(start.answer) or len(start)))
     if room < 1:
         raise TooLong(
             f"The prompt has {len(start)} tokens and {loaded.length_limit}: there is no room for an answer. Shorten "
             "the prompt."
         )
-    ids, logits = decode_greedily(loaded.model, start, min(options.tokens, room), **where)
+    ids, logits = decode_greedily(loaded.model, start, room, **where)
     before = None if start.answer else start.ids[-1]
-    outputs, answer = decode_generated(ids, before, loaded.tokenizer)
-    return start, outputs, answer, logits, len(ids)
+    outputs, decoded = decode_generated(ids, before, loaded.tokenizer)
+    return start, outputs, decoded, logits, len(ids)

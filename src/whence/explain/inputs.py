@@ -109,13 +109,16 @@ def encode_inputs(
     if loaded.modality == "picture" or either:
         return encode_images(inputs, loaded)
     if isinstance(inputs, str) or _is_pair(inputs):
-        return [_warn_about_input(item) for item in _encode(inputs, loaded, truncate)], True
+        items = encode_value(inputs, loaded, truncate)
+        for _, message in items[0].warnings:
+            warnings.warn(message, InputWarning, stacklevel=2)
+        return items, True
     check_no_images(inputs, loaded)
     inputs = _column_to_list(inputs)
     if is_chat(inputs):
         return [_encode_chat(inputs, loaded, truncate)], True
     if is_mapping(inputs):
-        rows = _encode(inputs, loaded, truncate)
+        rows = encode_value(inputs, loaded, truncate)
         return rows, len(rows) == 1
     if isinstance(inputs, Iterable) and not isinstance(inputs, bytes | tuple):
         return [item for _, item in encode_each(inputs, loaded, truncate=truncate)], False
@@ -139,7 +142,7 @@ def _column_to_list(column: Any) -> Any:
 
 def _encode_chat(messages: Any, loaded: LoadedModel, truncate: bool) -> EncodedInput:
     """Encode a chat, without warnings: its template repeats special tokens on purpose."""
-    (item,) = _encode(format_chat(messages, loaded.tokenizer), loaded, truncate)
+    (item,) = encode_value(format_chat(messages, loaded.tokenizer), loaded, truncate)
     return replace(item, warnings=())
 
 
@@ -156,7 +159,10 @@ def encode_each(
     """
     rest, size = enumerate(texts), loaded.vocabulary_size
     while chunk := list(islice(rest, _TOKENIZE_BATCH)):
-        inputs = [_list_to_pair(value) for _, value in chunk]
+        inputs = [  # a list of two texts is a pair
+            tuple(value) if isinstance(value, list) and _is_pair(tuple(value)) else value
+            for _, value in chunk
+        ]
         ready = tokenize_batch(inputs, loaded.tokenizer)
         for (number, _), value, encoded in zip(chunk, inputs, ready, strict=True):
             try:
@@ -168,7 +174,9 @@ def encode_each(
                     ) from error
                 refuse(number, error)
             else:
-                yield number, _warn_about_input(item)
+                for _, message in item.warnings:
+                    warnings.warn(message, InputWarning, stacklevel=2)
+                yield number, item
 
 
 def warn_about_unknown_tokens(items: Sequence[EncodedInput], loaded: LoadedModel) -> None:
@@ -189,13 +197,6 @@ def warn_about_unknown_tokens(items: Sequence[EncodedInput], loaded: LoadedModel
     )
 
 
-def _warn_about_input(item: EncodedInput) -> EncodedInput:
-    """Emit the warnings of an input; Python shows a repeated one once."""
-    for _, message in item.warnings:
-        warnings.warn(message, InputWarning, stacklevel=2)
-    return item
-
-
 def _encode_one(
     value: Any, encoded: Any, loaded: LoadedModel, truncate: bool, size: int | None
 ) -> EncodedInput:
@@ -203,7 +204,7 @@ def _encode_one(
         check_no_images(value, loaded)
         if is_chat(value):
             return _encode_chat(value, loaded, truncate)
-    rows = _encode(value, loaded, truncate, encoded=encoded, size=size)
+    rows = encode_value(value, loaded, truncate, encoded=encoded, size=size)
     if len(rows) != 1:
         raise BadEncoding(
             f"An encoded mapping of {len(rows)} rows cannot be one of a list. Give one row each."
@@ -211,43 +212,17 @@ def _encode_one(
     return rows[0]
 
 
-def _list_to_pair(value: Any) -> Any:
-    """Return a list of two texts as a pair, and anything else unchanged."""
-    return tuple(value) if isinstance(value, list) and _is_pair(tuple(value)) else value
-
-
 def can_take_pairs(loaded: LoadedModel) -> bool:
     """Return whether the tokenizer separates a pair of texts by a special token."""
     try:
-        (item,) = _encode(("one text", "another"), loaded, True)
+        (item,) = encode_value(("one text", "another"), loaded, True)
     except WhenceError:
         return False
     second = next((i for i, t in enumerate(item.tokens) if t.segment and not t.special), 0)
     return second > 0 and item.tokens[second - 1].special
 
 
-def encode_pair(
-    pair: tuple[str, str],
-    loaded: LoadedModel,
-    *,
-    truncate: bool,
-    cut: Truncation = "longest_first",
-) -> EncodedInput:
-    """Encode a pair of texts; `cut` says which of them is truncated if it is too long."""
-    return _encode(pair, loaded, truncate, cut)[0]
-
-
-def _parse_question(row: Any) -> tuple[str, str]:
-    """Return question and context from a mapping, such as a row of a SQuAD file."""
-    if missing := [name for name in ("question", "context") if name not in row]:
-        raise BadEncoding(
-            f"The mapping has no {missing[0]!r}: it has {', '.join(map(repr, row))[:80]}. Give "
-            '{"question": ..., "context": ...}, or encoded input, with \'input_ids\'.'
-        )
-    return row["question"], row["context"]
-
-
-def _encode(
+def encode_value(
     value: Any,
     loaded: LoadedModel,
     truncate: bool,
@@ -255,13 +230,21 @@ def _encode(
     encoded: Any = None,
     size: int | None = None,
 ) -> list[EncodedInput]:
-    """Encode one input, or the rows of a mapping; `size` is that of the vocabulary, if it is known."""
+    """Encode a text, a pair or a mapping of rows; `cut` says which text of a pair is truncated if it is too long.
+
+    `size` is that of the vocabulary, if the caller knows it.
+    """
     size = loaded.vocabulary_size if size is None else size
     if loaded.task == "answer":
         # The question is never cut: it would become another question.
         cut = "only_second"
-        if is_mapping(value) and "input_ids" not in value:
-            value = _parse_question(value)
+        if is_mapping(value) and "input_ids" not in value:  # such as a row of a SQuAD file
+            if missing := [name for name in ("question", "context") if name not in value]:
+                raise BadEncoding(
+                    f"The mapping has no {missing[0]!r}: it has {', '.join(map(repr, value))[:80]}. Give "
+                    '{"question": ..., "context": ...}, or encoded input, with \'input_ids\'.'
+                )
+            value = (value["question"], value["context"])
     if is_mapping(value):
         items = from_mapping(
             value,

@@ -49,12 +49,9 @@ _UNKNOWN_SHARE = 0.2
 _LOGIT_TOLERANCE = 1e-3
 
 
-def list_warnings(inside: "Inside") -> list[dict[str, str]]:
-    """Return the warnings on an input, each with a code and a sentence."""
-    return [{"code": code, "message": message} for code, message in _find_warnings(inside)]
-
-
-def _find_warnings(inside: "Inside") -> Iterator[tuple[str, str]]:
+def find_warnings(inside: "Inside") -> Iterator[tuple[str, str]]:
+    """Yield the warnings on an input, each a code and a sentence."""
+    loaded, prediction = inside.loaded, inside.prediction
     if inside.source.dropped:
         yield (
             "truncated",
@@ -62,70 +59,48 @@ def _find_warnings(inside: "Inside") -> Iterator[tuple[str, str]]:
             "played no part.",
         )
     yield from inside.item.warnings
-    yield from _find_near_tie(inside)
-    yield from _find_unknown_words(inside)
-    yield from _find_attention_warnings(inside)
-
-
-def _find_near_tie(inside: "Inside") -> Iterator[tuple[str, str]]:
-    prediction = inside.prediction
     if prediction is None:
         yield (
             "no-head",
-            f"{inside.loaded.name} has no classification head: it decides nothing, and flow starts at one token.",
+            f"{loaded.name} has no classification head: it decides nothing, and flow starts at one token.",
         )
-        return
-    if inside.loaded.task != "single_label" or len(prediction.probabilities) < 2:
-        return
-    (first, p), (second, q) = sorted(prediction.probabilities.items(), key=lambda x: -x[1])[:2]
-    if p - q < _NEAR_TIE:
-        yield (
-            "near-tie",
-            f"The prediction is close: {first} {p:.0%}, {second} {q:.0%}. An explanation of {first} is hardly "
-            "one of the decision; explain the contrast of both.",
-        )
-
-
-def _find_unknown_words(inside: "Inside") -> Iterator[tuple[str, str]]:
-    count, content = count_unknown(inside.tokens, inside.loaded.fillers.get("unk"))
+    elif loaded.task == "single_label" and len(prediction.probabilities) > 1:
+        (first, p), (second, q) = sorted(prediction.probabilities.items(), key=lambda x: -x[1])[:2]
+        if p - q < _NEAR_TIE:
+            yield (
+                "near-tie",
+                f"The prediction is close: {first} {p:.0%}, {second} {q:.0%}. An explanation of {first} is hardly "
+                "one of the decision; explain the contrast of both.",
+            )
+    count, content = count_unknown(inside.tokens, loaded.fillers.get("unk"))
     if count > _UNKNOWN_SHARE * content:
         yield (
             "unknown-words",
             f"The tokenizer does not know {count} of {content} tokens: another language, or not the tokenizer "
             "that the model was trained with?",
         )
-
-
-def _find_attention_warnings(inside: "Inside") -> Iterator[tuple[str, str]]:
     try:
         attention = inside.attention()
     except (NotCapturable, TooLong) as error:
         yield "no-attention", str(error)
         return
     # With two to four tokens, entropy is high by nature.
-    if (
-        len(inside.tokens) > 4
-        and float(np.nanmin(compute_head_entropy(attention))) > _UNIFORM_ENTROPY
-    ):
+    many = len(inside.tokens) > 4
+    if many and float(np.nanmin(compute_head_entropy(attention))) > _UNIFORM_ENTROPY:
         yield (
             "uniform-attention",
             "Every head attends alike to all tokens that it can see: weights that were never trained look like this. "
             "Check that the model was loaded with its own.",
         )
     if inside.has_head:
-        yield from _find_capture_difference(inside)
-
-
-def _find_capture_difference(inside: "Inside") -> Iterator[tuple[str, str]]:
-    plain = compute_plain_logits(inside.loaded.model, inside.copies(1))[0].double()
-    traced = inside.logits.to(plain)
-    difference = float((plain - traced).abs().max())
-    if difference > _LOGIT_TOLERANCE * max(1.0, float(plain.abs().max())):
-        yield (
-            "capture-differs",
-            f"Watched, the model's logits differ from its own by {difference:.2g}: its attention is computed in another "
-            "way than is shown here. Do not trust these pictures.",
-        )
+        plain = compute_plain_logits(loaded.model, inside.copies(1))[0].double()
+        difference = float((plain - inside.logits.to(plain)).abs().max())
+        if difference > _LOGIT_TOLERANCE * max(1.0, float(plain.abs().max())):
+            yield (
+                "capture-differs",
+                f"Watched, the model's logits differ from its own by {difference:.2g}: its attention is computed in "
+                "another way than is shown here. Do not trust these pictures.",
+            )
 
 
 Statistic = Literal["entropy", "special", "gradient", "ablation"]
@@ -150,28 +125,6 @@ STATISTICS: dict[Statistic, tuple[str, str]] = {
         "below zero: it falls.",
     ),
 }
-
-
-def head_statistic_to_dict(statistic: Statistic, values: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Return a head statistic as the documented JSON object."""
-    title, meaning = STATISTICS[statistic]
-    signed = statistic == "ablation"
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    if signed:
-        high = max(abs(low), abs(high))
-        low = -high
-    elif statistic != "gradient":
-        low, high = 0.0, 1.0
-    return {
-        "kind": "heads",
-        "statistic": statistic,
-        "title": title,
-        "meaning": meaning,
-        "values": [[None if np.isnan(v) else float(v) for v in row] for row in values],
-        "low": min(low, 0.0),
-        "high": high,
-        "signed": signed,
-    }
 
 
 # Bytes of all attention maps of one input, in float32.
@@ -401,27 +354,45 @@ class Inside:
     ) -> dict[str, Any]:
         """Return one number per layer and head, as the documented object."""
         self._require_text()
-        return head_statistic_to_dict(statistic, self.head_values(statistic, progress))
+        values = self.head_values(statistic, progress)
+        title, meaning = STATISTICS[statistic]
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
+        if statistic == "ablation":
+            high = max(abs(low), abs(high))
+            low = -high
+        elif statistic != "gradient":
+            low, high = 0.0, 1.0
+        return {
+            "kind": "heads",
+            "statistic": statistic,
+            "title": title,
+            "meaning": meaning,
+            "values": [[None if np.isnan(v) else float(v) for v in row] for row in values],
+            "low": min(low, 0.0),
+            "high": high,
+            "signed": statistic == "ablation",
+        }
 
     def tensors(self, keys: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
         """Return numbers in bulk: "attention.LAYER.HEAD" one map in float32, "thumbnails" all of them, small."""
-        return {key: self._tensor(key) for key in keys}
-
-    def _tensor(self, key: str) -> np.ndarray[Any, Any]:
-        if key == "thumbnails":
-            return build_thumbnails(self.attention())
-        kind, *place = key.split(".")
-        if kind != "attention" or len(place) != 2 or not all(part.isdecimal() for part in place):
-            raise BadParameter(
-                f"There is no tensor {key!r}. There are: attention.LAYER.HEAD, such as attention.0.0, and thumbnails."
-            )
-        layer, head = map(int, place)
-        if layer >= self.layers or head >= self.heads:
-            raise BadParameter(
-                f"There is no head {layer}.{head}: the model has layers 0 to {self.layers - 1} with heads 0 to "
-                f"{self.heads - 1}."
-            )
-        return np.ascontiguousarray(self.attention()[layer, head], dtype=np.float32)
+        tensors = {}
+        for key in keys:
+            if key == "thumbnails":
+                tensors[key] = build_thumbnails(self.attention())
+                continue
+            kind, *place = key.split(".")
+            if kind != "attention" or len(place) != 2 or not all(map(str.isdecimal, place)):
+                raise BadParameter(
+                    f"There is no tensor {key!r}. There are: attention.LAYER.HEAD, such as attention.0.0, and thumbnails."
+                )
+            layer, head = map(int, place)
+            if layer >= self.layers or head >= self.heads:
+                raise BadParameter(
+                    f"There is no head {layer}.{head}: the model has layers 0 to {self.layers - 1} with heads 0 to "
+                    f"{self.heads - 1}."
+                )
+            tensors[key] = np.ascontiguousarray(self.attention()[layer, head], dtype=np.float32)
+        return tensors
 
     def verify(
         self,
@@ -441,7 +412,7 @@ class Inside:
 
     def warnings(self) -> list[dict[str, str]]:
         """Return the warnings on the input, each with a code and a message."""
-        return list_warnings(self)
+        return [{"code": code, "message": message} for code, message in find_warnings(self)]
 
     def copies(self, number: int) -> Batch:
         """Return a batch of `number` copies of the input, one for each variant of the model."""
@@ -484,9 +455,3 @@ def open_inside(loaded: LoadedModel, item: EncodedInput, request: TargetRequest)
                 else f"The model says {len(targeted.items)} things about this text. Say which one to look into: at=..."
             )
         return Inside(loaded, targeted.items[0], targeted.spec)
-
-
-def reopen_inside(loaded: LoadedModel, item: EncodedInput, target: Target) -> Inside:
-    """Return the `Inside` of a model on an explained input, with the same target."""
-    against = None if target.against is None else target.against.index
-    return Inside(loaded, item, TargetSpec(target.index, against, target.of))

@@ -62,39 +62,35 @@ def build_page_data(
 
 
 def _build_input_data(group: Group, flows: bool) -> dict[str, Any]:
-    empty: dict[str, Any] = {
-        "flows": [],
-        "words": [],
-        "heads": [],
-        "thumbnails": None,
-        "maps": None,
-        "refused": {},
-    }
-    first = group[0]
-    if not flows:
-        return {
-            **empty,
-            "explanations": build_explanations_data(group),
-            "without": "Flows were left out of this file.",
-        }
-    if first.explainer is None:
-        why = "The explanation came without its model, and how information flowed can only be seen in the model."
-        return {**empty, "explanations": build_explanations_data(group), "without": why}
-    try:
-        inside = _open_inside(first)
-        inside.attention()
-    except WhenceError as error:
-        return {**empty, "explanations": build_explanations_data(group), "without": str(error)}
-    refused: dict[str, str] = {}
-    flows_of = [
-        _try_view(name, refused, partial(_trace_flows, inside, name)) for name in EDGE_WEIGHT_NAMES
+    first, without, inside = group[0], "Flows were left out of this file.", None
+    if flows and first.explainer is None:
+        without = "The explanation came without its model, and how information flowed can only be seen in the model."
+    elif flows and first.explainer is not None:
+        try:
+            if first.picture is not None:
+                raise NotCapturable(PATCHES_NOTE)
+            inside = first.explainer.inside(first)  # the same model, tokens and target
+            inside.attention()
+        except WhenceError as error:
+            without, inside = str(error), None
+    if inside is None:
+        nothing: dict[str, Any] = {name: [] for name in ("flows", "words", "heads")}
+        nothing |= {"thumbnails": None, "maps": None, "refused": {}}
+        return {**nothing, "explanations": build_explanations_data(group), "without": without}
+    data: dict[str, Any] = {"flows": [], "words": _trace_words(inside), "heads": []}
+    refused: dict[str, str] = {}  # views that the model does not allow
+    views: list[tuple[str, str, Callable[[], list[dict[str, Any]]]]] = [
+        *(("flows", name, partial(_trace_flows, inside, name)) for name in EDGE_WEIGHT_NAMES),
+        *(("heads", name, partial(_describe_heads, inside, name)) for name in STATISTICS),
     ]
-    heads = [_try_view(name, refused, partial(_compute_heads, inside, name)) for name in STATISTICS]
+    for kind, name, build in views:
+        try:
+            data[kind] += build()
+        except WhenceError as error:
+            refused[name] = str(error)
     return {
         "explanations": build_explanations_data(group, warnings=inside.warnings()),
-        "flows": [flow for view in flows_of for flow in view],
-        "words": _trace_words(inside),
-        "heads": [head for view in heads for head in view],
+        **data,
         "thumbnails": _pack_array(inside.tensors(["thumbnails"])["thumbnails"]),
         "maps": _pack_maps(inside),
         "refused": refused,
@@ -102,26 +98,7 @@ def _build_input_data(group: Group, flows: bool) -> dict[str, Any]:
     }
 
 
-def _open_inside(explanation: Explanation) -> Inside:
-    """Return the `Inside` of an explanation: the same model, tokens and target."""
-    if explanation.picture is not None:
-        raise NotCapturable(PATCHES_NOTE)
-    assert explanation.explainer is not None
-    return explanation.explainer.inside(explanation)
-
-
-def _try_view(
-    name: str, refused: dict[str, str], make: Callable[[], list[dict[str, Any]]]
-) -> list[dict[str, Any]]:
-    """Return a view of the model, or record the reason in `refused` and return none."""
-    try:
-        return make()
-    except WhenceError as error:
-        refused[name] = str(error)
-        return []
-
-
-def _compute_heads(inside: Inside, statistic: Statistic) -> list[dict[str, Any]]:
+def _describe_heads(inside: Inside, statistic: Statistic) -> list[dict[str, Any]]:
     return [inside.head_statistic(statistic)]
 
 
@@ -158,18 +135,15 @@ def _compact_flow(flow: dict[str, Any], *, specials: bool) -> dict[str, Any]:
     compact = {name: value for name, value in flow.items() if name != "tokens"}
     compact["specials"] = specials
     edges = compact["edges"]
-    compact["edges"] = {
-        **edges,
-        "flow": [_round_float32(value) for value in edges["flow"]],
-        "weight": [_round_float32(value) for value in edges["weight"]],
-    }
+
+    def round_row(values: Sequence[float]) -> list[float]:
+        return [float(f"{value:.7g}") for value in values]
+
+    rounded = {name: round_row(edges[name]) for name in ("flow", "weight")}
+    compact["edges"] = {**edges, **rounded}
     for name in ("nodes", "residual"):
-        compact[name] = [[_round_float32(value) for value in row] for row in compact[name]]
+        compact[name] = [*map(round_row, compact[name])]
     return compact
-
-
-def _round_float32(value: float) -> float:
-    return float(f"{value:.7g}")
 
 
 def _pack_maps(inside: Inside) -> dict[str, Any] | None:
@@ -218,22 +192,23 @@ def compute_agreement(explanations: Sequence[dict[str, Any]]) -> list[dict[str, 
     if not words:
         return []
     k = max(1, min(_TOP_WORDS, words // 2))
-    return [_compare_pair(a, b, k, k / words) for a, b in combinations(explanations, 2)]
-
-
-def _compare_pair(a: dict[str, Any], b: dict[str, Any], k: int, chance: float) -> dict[str, Any]:
-    first, second = np.array(a["word_scores"]), np.array(b["word_scores"])
-    tau = float(kendall(first, second)[0])
-    top = float(top_k_overlap(np.abs(first), np.abs(second), k)[0])
-    return {
-        "a": a["method"],
-        "b": b["method"],
-        "tau": None if np.isnan(tau) else tau,
-        # With all scores equal, the top words are arbitrary: the overlap is that of chance.
-        "top": chance if np.isnan(top) else top,
-        "k": k,
-        "chance": chance,
-    }
+    rows = []
+    for a, b in combinations(explanations, 2):
+        first, second = np.array(a["word_scores"]), np.array(b["word_scores"])
+        tau = float(kendall(first, second)[0])
+        top = float(top_k_overlap(np.abs(first), np.abs(second), k)[0])
+        rows.append(
+            {
+                "a": a["method"],
+                "b": b["method"],
+                "tau": None if np.isnan(tau) else tau,
+                # With all scores equal, the top words are arbitrary: the overlap is that of chance.
+                "top": k / words if np.isnan(top) else top,
+                "k": k,
+                "chance": k / words,
+            }
+        )
+    return rows
 
 
 def _find_runner_up(explanation: Explanation) -> str | None:
@@ -270,9 +245,13 @@ def embed_app(static: str, data: dict[str, Any]) -> str:
         f'<script type="application/json" id="whence-payload">{encode_script_json(data)}</script>\n'
         f'<script type="module">{script}</script>\n</body>'
     )
-    page = _replace_once(static, _STATIC_CSP, policy)
-    page = _replace_once(page, _HEAD_END, f"</style>\n<style>{style}</style>\n</head>")
-    return _replace_once(page, "</body>", tail)
+    added = f"</style>\n<style>{style}</style>\n</head>"
+    for old, new in ((_STATIC_CSP, policy), (_HEAD_END, added), ("</body>", tail)):
+        before, separator, after = static.partition(old)
+        if not separator:
+            raise ValueError(f"the static page has no {old!r}")
+        static = before + new + after
+    return static
 
 
 def encode_script_json(data: dict[str, Any]) -> str:
@@ -292,11 +271,3 @@ def read_front_end_file(name: str) -> str:
         raise CannotServe(
             f"{name} is missing from this installation. Install whence again; in a checkout: make bundle."
         ) from None
-
-
-def _replace_once(text: str, old: str, new: str) -> str:
-    """Replace the first occurrence of `old`, which must be present."""
-    before, separator, after = text.partition(old)
-    if not separator:
-        raise ValueError(f"the static page has no {old!r}")
-    return before + new + after

@@ -7,11 +7,11 @@ costs one trace, which all trace methods read; query methods call the model agai
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from whence._version import __version__
 from whence.core.errors import BadMethod, NoRule, NotCapturable, NotFinite, WhenceError
 from whence.core.lazy import LazyTuple
 from whence.core.progress import Progress, ProgressCounter
-from whence.core.types import PassCount
+from whence.core.types import PassCount, Target
 from whence.data.batches import Batch, BatchRules, collate, plan_batches
 from whence.data.tokens import EncodedInput
 from whence.explain.batch_policy import choose_batch_policy
@@ -42,6 +42,13 @@ if TYPE_CHECKING:
     from whence.explain.tasks import TargetedInputs
 
 Array = np.ndarray[Any, Any]
+
+
+class BareScores(NamedTuple):
+    """Scores alone, where an explanation of each input would cost more than it is worth."""
+
+    scores: Array
+    target: Target
 
 
 @dataclass(frozen=True)
@@ -66,12 +73,13 @@ def explain_batches(
     failed: InputFailureCallback | None = None,
     words: bool = True,
     tests: bool = False,
+    bare: bool = False,
 ) -> Iterator[ExplainedBatch]:
     """Explain inputs batch by batch, longest first; each group is numbered inputs with a common target.
 
     With `failed`, failures are reported there, and the rest goes on. Without `words`, no method measures whole words,
     which saves calls where word scores are not shown. With `tests`, batches keep the model's answers for the tests
-    that follow, and it is always tried whether lengths may mix.
+    that follow, and it is always tried whether lengths may mix. `bare` results are `BareScores`.
     """
     loaded = explainer.loaded
     queries = [request for request in requests if not request.reads]
@@ -81,7 +89,7 @@ def explain_batches(
         for item in targeted.items
     )
     counter = ProgressCounter(progress, total)
-    origin = describe_origin(loaded)
+    origin = None if bare else describe_origin(loaded)
     for numbers, targeted in groups:
         policy = choose_batch_policy(
             loaded,
@@ -111,7 +119,13 @@ def explain_batches(
             except WhenceError:
                 if failed is None:
                     raise
-                results = _explain_singly(explain, items, rows, requests, failed)
+                results = [{} for _ in items]
+                for number, item, by_name in zip(rows, items, results, strict=True):
+                    for request in requests:  # one by one, to find the culprits
+                        try:
+                            by_name |= explain([item], [request])[0]
+                        except WhenceError as error:
+                            failed(number, request.name, error)
             yield ExplainedBatch(rows, items, results, targeted.spec, policy, answers)
 
 
@@ -132,28 +146,6 @@ def build_prediction_cache(loaded: LoadedModel, policy: BatchRules) -> Predictio
     )
 
 
-def _explain_singly(
-    explain: Callable[
-        [Sequence[EncodedInput], Sequence[MethodRequest]], list[dict[str, Explanation]]
-    ],
-    items: Sequence[EncodedInput],
-    numbers: Sequence[int],
-    requests: Sequence[MethodRequest],
-    failed: InputFailureCallback,
-) -> list[dict[str, Explanation]]:
-    """Explain the inputs of a batch that failed, one input and method at a time, reporting failures."""
-    results: list[dict[str, Explanation]] = []
-    for number, item in zip(numbers, items, strict=True):
-        by_name: dict[str, Explanation] = {}
-        for request in requests:
-            try:
-                by_name |= explain([item], [request])[0]
-            except WhenceError as error:
-                failed(number, request.name, error)
-        results.append(by_name)
-    return results
-
-
 def explain_batch(
     explainer: "Explainer",
     items: Sequence[EncodedInput],
@@ -161,7 +153,7 @@ def explain_batch(
     *,
     spec: TargetSpec,
     policy: BatchRules,
-    origin: Mapping[str, Any],
+    origin: Mapping[str, Any] | None,
     counter: ProgressCounter,
     answers: PredictionCache | None = None,
     before: int = 0,
@@ -169,7 +161,7 @@ def explain_batch(
 ) -> list[dict[str, Explanation]]:
     """Explain one batch by all methods; a batch that does not fit into memory is halved.
 
-    `before` counts the forwards that each input took already.
+    `before` counts the forwards that each input took already. Without an `origin`, results are `BareScores`.
     """
     loaded = explainer.loaded
     results: list[dict[str, Explanation]] = []
@@ -185,7 +177,15 @@ def explain_batch(
             # Reading a trace may still run the model or its backward pass: the lock keeps others from changing it.
             with get_facts(loaded.model).lock:
                 started = time.perf_counter()
-                trace = trace_batch(loaded, batch, requests, spec)
+                trace = run_traced(
+                    loaded.model,
+                    batch,
+                    frozenset[str]().union(*(request.needs for request in requests)),
+                    spec,
+                    loaded.task,
+                    readers=sum(request.reads for request in requests),
+                    checkpoint=loaded.checkpoint,
+                )
                 shared = time.perf_counter() - started
                 counter.add(len(batch))
                 run = partial(
@@ -201,26 +201,20 @@ def explain_batch(
             for request in requests:
                 if not request.reads:
                     scored[request.name] = run(request, answers=answers)
+            if origin is None:
+                names = [item.labels or loaded.labels for item in part]
+                results += [
+                    cast(
+                        Any,
+                        {name: BareScores(own.scores[row], target) for name, own in scored.items()},
+                    )
+                    for row, target in enumerate(trace.targets.cpu().describe_rows(names))
+                ]
+                continue
             results += _build_explanations(
                 explainer, trace, requests, scored, origin=origin, shared=shared, before=before
             )
     return results
-
-
-def trace_batch(
-    loaded: LoadedModel, batch: Batch, requests: Sequence[MethodRequest], spec: TargetSpec
-) -> Trace:
-    """Trace the model once, with everything that any of the methods needs."""
-    needs = frozenset[str]().union(*(request.needs for request in requests))
-    return run_traced(
-        loaded.model,
-        batch,
-        needs,
-        spec,
-        loaded.task,
-        readers=sum(request.reads for request in requests),
-        checkpoint=loaded.checkpoint,
-    )
 
 
 @dataclass(frozen=True)
@@ -258,7 +252,7 @@ def run_method(
             RuntimeWarning,
             stacklevel=2,
         )
-    extra, measured = [PassCount(0, 0)] * len(batch), None
+    ask = None
     if request.reads:
         # The caller may be in inference mode, and some trace methods differentiate.
         with torch.inference_mode(False), trace.reading():
@@ -284,14 +278,15 @@ def run_method(
             progress=counter.add,
         )
         returned = request.entry.fn(ask, batch, **request.params)
+    scores, axioms = _check_scores(request.name, returned, batch)
+    extra, measured = [PassCount(0, 0)] * len(batch), None
+    if ask is not None:
         if words and request.measures_words:
-            scores, _ = _check_scores(request.name, returned, batch)
             falls = request.entry.facts["measure_words"](ask, batch, scores, request.params)
             measured = [fall.detach().to("cpu", precision).numpy() for fall in falls]
         extra = [PassCount(*counts) for counts in zip(ask.forwards, ask.backwards, strict=True)]
         expected = sum(_count_extra_forwards(request, item) for item in batch.items)
         counter.correct(expected, sum(ask.forwards))
-    scores, axioms = _check_scores(request.name, returned, batch)
     own = batch.unpad_values(scores.to("cpu", precision))
     arrays = [part.numpy() for part in own]
     if not np.isfinite(np.concatenate(arrays)).all():
@@ -358,6 +353,10 @@ def _build_explanations(
         named = targets.describe_rows([item.labels or loaded.labels for item in items], of)
         fallback = explainer.defaults.fallback_reasons.get(request.name)
         for row, item in enumerate(items):
+            shown, image = None, item.picture
+            if image is not None:
+                own = None if fine is None else fine[row]
+                shown = ExplainedImage(image.grid, image.shown, image.name, own)
             residuals = {name: values[row] for name, values in result.axioms.items()}
             extra = result.extra[row]
             results[row][request.name] = Explanation(
@@ -376,9 +375,7 @@ def _build_explanations(
                 axioms=residuals,
                 passes=PassCount(1 + before + extra.forward, request.backwards + extra.backward),
                 seconds=(shared + result.seconds) / len(items),
-                shown=None
-                if item.picture is None
-                else ExplainedImage.from_input(item, None if fine is None else fine[row]),
+                shown=shown,
                 read=() if item.reading is None else item.readout_positions,
                 reading=item.reading,
                 columns=item.labels,

@@ -16,7 +16,7 @@ from whence.core.progress import ProgressCounter
 from whence.core.types import PassCount, Target
 from whence.data.batches import Batch, BatchRules, collate
 from whence.data.tokens import EncodedInput
-from whence.explain.pipeline import run_method, trace_batch
+from whence.explain.pipeline import run_method
 from whence.explain.request import MethodRequest
 from whence.metrics._requests import (
     Beside,
@@ -35,6 +35,7 @@ from whence.tracing.alter import add_embedding_noise, apply_dropout, randomise_w
 from whence.tracing.out_of_memory import RetryHalved
 from whence.tracing.structure import list_stages
 from whence.tracing.target import TargetSpec, rank_labels
+from whence.tracing.trace import run_traced
 
 
 class _ChangeImpossible(Exception):
@@ -188,7 +189,15 @@ class BatchRepeater:
                 # Dropout masks depend on how often a module ran, so checkpointing, which runs it again, is off.
                 runs_again = self._loaded.checkpoint and not isinstance(change, Dropout)
                 loaded = replace(self._loaded, checkpoint=runs_again)
-                trace = trace_batch(loaded, batch, methods, spec)
+                trace = run_traced(
+                    loaded.model,
+                    batch,
+                    frozenset[str]().union(*(request.needs for request in methods)),
+                    spec,
+                    loaded.task,
+                    readers=sum(request.reads for request in methods),
+                    checkpoint=runs_again,
+                )
                 ranked = rank_labels(trace.logits, inputs[0].item.rest)
                 for one, best in zip(inputs, ranked[:, 0].tolist(), strict=False):
                     one.predicted[change] = int(best)

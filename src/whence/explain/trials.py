@@ -11,7 +11,7 @@ import torch
 
 from whence.core.errors import BadEncoding, BadParameter, CannotRead, UnknownMethod
 from whence.core.progress import Progress, ProgressCounter
-from whence.core.types import PassCount, Task
+from whence.core.types import PassCount
 from whence.data.batches import BatchRules, collate
 from whence.data.prompts import append_tokens
 from whence.data.readout import ClassReadout
@@ -22,6 +22,7 @@ from whence.data.removal import (
     list_players,
     list_removable_tokens,
     list_removals,
+    remove_sets,
     resolve_removal,
     select_replacements,
 )
@@ -29,13 +30,11 @@ from whence.data.tokens import EncodedInput
 from whence.explain.batch_policy import choose_batch_policy
 from whence.explain.explanation import Explanation
 from whence.explain.inputs import (
-    InputFailureCallback,
-    encode_dataset,
     encode_inputs,
-    encode_pair,
+    encode_value,
     warn_about_unknown_tokens,
 )
-from whence.explain.pipeline import build_prediction_cache, explain_batches
+from whence.explain.pipeline import ExplainedBatch, build_prediction_cache, explain_batches
 from whence.explain.repeat import (
     BatchRepeater,
     InputRepeater,
@@ -45,7 +44,6 @@ from whence.explain.request import MethodRequest, resolve_methods
 from whence.explain.tasks import (
     TargetedInputs,
     TargetRequest,
-    resolve_each_target,
     resolve_targets,
 )
 from whence.explain.tasks.causal_lm import CONTRAST_NOTE, with_decoder_start
@@ -57,6 +55,7 @@ from whence.models.fingerprint import compute_fingerprint
 from whence.models.model import LoadedModel
 from whence.tracing.ask import ModelQuery, PredictionCache, count_forwards
 from whence.tracing.target import ResolvedTargets, TargetSpec, compute_probabilities
+from whence.tracing.trace import run_traced
 from whence.trust.card import Trust, assess
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ _EXPLAIN_AGAIN_HINT = "Explain the input anew and test that."
 
 
 def restore_input(explanation: Explanation, loaded: LoadedModel) -> EncodedInput:
-    """Return the input of an explanation, if it was made with this model."""
+    """Return the input of an explanation that this model made; that of a saved one is encoded again."""
     recorded, current = explanation.model.get("fingerprint"), compute_fingerprint(loaded.model)
     if recorded != current:
         raise BadParameter(
@@ -84,11 +83,8 @@ def restore_input(explanation: Explanation, loaded: LoadedModel) -> EncodedInput
             f"This is {CONTRAST_NOTE}: no model takes both at once, so it can be neither tested nor looked into. Explain each "
             "answer by itself: answer='...'."
         )
-    return explanation.item or _encode_again(explanation, loaded)
-
-
-def _encode_again(explanation: Explanation, loaded: LoadedModel) -> EncodedInput:
-    """Encode the input of a saved explanation again, with its readout."""
+    if explanation.item is not None:
+        return explanation.item
     if explanation.shown is not None:
         raise CannotRead(
             "The file holds the picture as people see it, not the numbers that the model was given. Explain the "
@@ -98,12 +94,12 @@ def _encode_again(explanation: Explanation, loaded: LoadedModel) -> EncodedInput
         raise CannotRead(
             f"The explanation holds no text, so its input cannot be made again. {_EXPLAIN_AGAIN_HINT}"
         )
-    reading, columns = explanation.reading, explanation.columns
+    reading = explanation.reading
     if reading is None and not loaded.is_classifier:
         raise CannotRead(
             f"The explanation does not say all of how {type(loaded.model).__name__} was read. {_EXPLAIN_AGAIN_HINT}"
         )
-    item = _encode_source(explanation, loaded)
+    item = _encode_source(explanation, explanation.source.text, loaded)
     if item.tokens != explanation.tokens:
         raise CannotRead(
             f"The tokenizer makes {len(item.tokens)} tokens of the text that are not the explanation's "
@@ -112,25 +108,24 @@ def _encode_again(explanation: Explanation, loaded: LoadedModel) -> EncodedInput
     length = len(item.answer) or len(item)
     if reading is not None and not all(-length <= place < length for place in reading.places):
         raise CannotRead(f"The model was read at tokens that are not there. {_EXPLAIN_AGAIN_HINT}")
-    return replace(item, reading=reading, labels=columns)
+    return replace(item, reading=reading, labels=explanation.columns)
 
 
-def _encode_source(explanation: Explanation, loaded: LoadedModel) -> EncodedInput:
+def _encode_source(explanation: Explanation, text: str, loaded: LoadedModel) -> EncodedInput:
+    """Encode the text of a saved explanation, as its task does."""
     source = explanation.source
-    assert source.text is not None
     if loaded.task in ("next", "sequence"):
         prompt = sum(token.segment == 0 for token in explanation.tokens)
         # A cut prompt is cut to the same length again: it may have left room for an answer.
         room = replace(loaded, max_length=prompt) if source.dropped else loaded
-        (item,), _ = encode_inputs(source.text, room, truncate=True)
+        (item,), _ = encode_inputs(text, room, truncate=True)
         start = with_decoder_start(item, loaded)
         return append_tokens(start, explanation.tokens[len(start) :], source.pair)
-    if source.pair is None:
-        (item,), _ = encode_inputs(source.text, loaded, truncate=True)
-    elif isinstance(explanation.reading, ClassReadout):
-        item = encode_pair((source.text, source.pair), loaded, truncate=True, cut="only_first")
+    given = text if source.pair is None else (text, source.pair)
+    if isinstance(given, tuple) and isinstance(explanation.reading, ClassReadout):
+        (item,) = encode_value(given, loaded, True, "only_first")
     else:
-        (item,), _ = encode_inputs((source.text, source.pair), loaded, truncate=True)
+        (item,), _ = encode_inputs(given, loaded, truncate=True)
     mask = loaded.fillers.get("mask") if loaded.task == "mask" else None
     return item if mask is None else mark_masks_special(item, mask)
 
@@ -178,16 +173,30 @@ def put_on_trial(
     """
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise BadParameter(f"seed must be a whole number. Got {seed!r}.")
-    firsts = [explanations[0] for _, explanations in explained]
+    items, firsts = [item for item, _ in explained], [own[0] for _, own in explained]
     logits = torch.tensor(
         [first.prediction.logits for first in firsts], dtype=torch.float64, device=loaded.device
     )
     targets = [first.original_target for first in firsts]
-    spec = TargetSpec.from_targets(targets)
-    items = [item for item, _ in explained]
-    ask = _build_query(loaded, items, logits.to(loaded.dtype), spec, policy, answers, progress)
+    spec, own_logits = TargetSpec.from_targets(targets), logits.to(loaded.dtype)
+    ask = ModelQuery(
+        loaded.model,
+        collate(items, pad_id=loaded.pad_id, device=loaded.device),
+        own_logits,
+        ResolvedTargets(*spec.resolve(own_logits), spec, loaded.task),
+        fillers=loaded.fillers,
+        anchors=loaded.anchors,
+        pad_id=loaded.pad_id,
+        policy=policy,
+        answers=answers,
+        infiller=loaded.infiller,
+        checkpoint=loaded.checkpoint,
+        progress=progress,
+    )
     shares = compute_probabilities(logits, loaded.task).cpu().numpy()
-    slopes = _compute_slopes(logits.cpu(), spec, loaded.task)
+    with torch.inference_mode(False):  # tensors of inference mode cannot be differentiated
+        copy = logits.cpu().clone()
+        slopes = ResolvedTargets(*spec.resolve(copy), spec, loaded.task).slope(copy).abs()
     repeater = BatchRepeater(loaded, policy, progress)
     trials = []
     for row, (item, explanations) in enumerate(explained):
@@ -209,36 +218,11 @@ def put_on_trial(
                 again=repeater.add(item, requests, logits[row : row + 1], targets[row], words),
                 fine=tuple(None if one.shown is None else one.shown.fine for one in explanations),
                 seed=seed,
-                slope=slopes[row],
+                # The sum of |d explained / d logits|: 1 for a logit, 2 for a contrast.
+                slope=float(slopes[row].sum()),
             )
         )
     return trials
-
-
-def _build_query(
-    loaded: LoadedModel,
-    items: Sequence[EncodedInput],
-    logits: torch.Tensor,
-    spec: TargetSpec,
-    policy: BatchRules,
-    answers: PredictionCache | None = None,
-    progress: Callable[[int], None] = lambda _: None,
-) -> ModelQuery:
-    """Return the model as a function of variants of the inputs of one batch."""
-    return ModelQuery(
-        loaded.model,
-        collate(items, pad_id=loaded.pad_id, device=loaded.device),
-        logits,
-        ResolvedTargets(*spec.resolve(logits), spec, loaded.task),
-        fillers=loaded.fillers,
-        anchors=loaded.anchors,
-        pad_id=loaded.pad_id,
-        policy=policy,
-        answers=answers,
-        infiller=loaded.infiller,
-        checkpoint=loaded.checkpoint,
-        progress=progress,
-    )
 
 
 def _compute_unit_scores(
@@ -257,15 +241,6 @@ def _compute_unit_scores(
     return replace_unit_scores(scores, units, [float(own[positions[0]]) for positions in units])
 
 
-# The caller may be in inference mode, whose tensors cannot be differentiated.
-@torch.inference_mode(False)
-def _compute_slopes(logits: torch.Tensor, spec: TargetSpec, task: Task) -> list[float]:
-    """Return the sum of |d explained / d logits| of each input: 1 for a logit, 2 for a contrast."""
-    own = logits.clone()
-    slopes = ResolvedTargets(*spec.resolve(own), spec, task).slope(own).abs()
-    return [float(slope.sum()) for slope in slopes]
-
-
 def _rebuild_request(explanation: Explanation, loaded: LoadedModel) -> MethodRequest | str:
     """Return the method request of an explanation, or the reason why it cannot be repeated."""
     try:
@@ -278,64 +253,42 @@ def _rebuild_request(explanation: Explanation, loaded: LoadedModel) -> MethodReq
 
 
 def build_trials(
-    explainer: "Explainer",
-    texts: Any,
-    about: TargetRequest,
+    loaded: LoadedModel,
+    batch: ExplainedBatch,
     *,
-    method: str | Sequence[str],
-    params: Mapping[str, Any] | None,
-    remove: Removal | None,
+    how: Removal,
     unit: Unit,
     marks: MarkFunction | None,
     known: Sequence[HumanAnnotation] | None,
     seed: int,
-    failed: InputFailureCallback | None,
     parts: Sequence[TrialStep],
-    batch_size: int | None,
-    progress: Progress | None,
 ) -> Iterator[tuple[int, Trial, dict[str, Explanation]]]:
-    """Explain inputs and yield a trial for each; see `Explainer.trials`."""
-    loaded = explainer.loaded
-    requests = resolve_methods(method, params, loaded.fillers)
-    explainer.loaded.check_head()
-    how = resolve_removal(remove, loaded.fillers, BULK_REMOVALS)
-    inputs = encode_dataset(texts, loaded, about.truncate, failed)
-    groups = list(resolve_each_target(loaded, inputs, about, failed))
-    for batch in explain_batches(
-        explainer,
-        groups,
-        requests,
-        size=batch_size,
-        progress=progress,
-        failed=failed,
-        words=unit == "word",
-        tests=True,
-    ):
-        rows = zip(batch.numbers, batch.items, batch.results, strict=True)
-        explained = [row for row in rows if row[2]]
-        if not explained:
-            continue
-        trials = put_on_trial(
-            loaded,
-            [(item, list(by_name.values())) for _, item, by_name in explained],
-            how=how,
-            unit=unit,
-            policy=batch.policy,
-            seed=seed,
-            answers=batch.answers,
+    """Yield a trial for each explained input of a batch, with what people marked; see `Explainer.trials`."""
+    rows = zip(batch.numbers, batch.items, batch.results, strict=True)
+    explained = [row for row in rows if row[2]]
+    if not explained:
+        return
+    trials = put_on_trial(
+        loaded,
+        [(item, list(by_name.values())) for _, item, by_name in explained],
+        how=how,
+        unit=unit,
+        policy=batch.policy,
+        seed=seed,
+        answers=batch.answers,
+    )
+    for place, (number, item, _) in enumerate(explained):
+        marked = None if marks is None else marks(number, item, trials[place].units)
+        own = HumanAnnotation() if known is None else known[number]
+        trials[place] = replace(
+            trials[place],
+            marked=None if marked is None else tuple(marked),
+            mask=own.mask,
+            truth=own.truth,
         )
-        for place, (number, item, _) in enumerate(explained):
-            marked = None if marks is None else marks(number, item, trials[place].units)
-            own = HumanAnnotation() if known is None else known[number]
-            trials[place] = replace(
-                trials[place],
-                marked=None if marked is None else tuple(marked),
-                mask=own.mask,
-                truth=own.truth,
-            )
-        results = iter(run_together(step(trial) for trial in trials for step in parts))
-        for trial, (number, _, by_name) in zip(trials, explained, strict=True):
-            yield number, replace(trial, results=tuple(islice(results, len(parts)))), by_name
+    results = iter(run_together(step(trial) for trial in trials for step in parts))
+    for trial, (number, _, by_name) in zip(trials, explained, strict=True):
+        yield number, replace(trial, results=tuple(islice(results, len(parts)))), by_name
 
 
 def assess_trust(
@@ -463,7 +416,6 @@ def _count_backwards(explanations: Sequence[Explanation]) -> int:
     return int(any(counts)) + sum(count - 1 for count in counts if count > 1)
 
 
-SIGN_CODE = "sign"
 # In a longer text one word hardly moves the prediction, so a wrong sign misleads little.
 _MAX_WORDS = 64  # words
 # Probabilities after some dozen layers are exact to a few tens of units in the last place:
@@ -471,74 +423,52 @@ _MAX_WORDS = 64  # words
 _ROUNDING = 100
 
 
-def find_sign_doubt(explainer: "Explainer", explanation: "Explanation") -> tuple[str, str] | None:
-    """Return code and sentence if removing the strongest word contradicts its sign; None otherwise."""
-    try:
-        return _check_strongest_sign(explainer, explanation)
-    except (
-        Exception
-    ):  # the doubt is optional: a failure here must not keep the explanation from being shown
-        return None
-
-
-def _check_strongest_sign(
-    explainer: "Explainer", explanation: "Explanation"
-) -> tuple[str, str] | None:
-    """Remove the strongest word; return a warning if the probability moves against the word's sign.
+def find_sign_doubt(loaded: LoadedModel, explanation: Explanation) -> tuple[str, str] | None:
+    """Remove the strongest word; return code and sentence if the probability moves against the word's sign.
 
     Only for text classifiers, with the removal of leave_one_out. For a contrast it is the difference of both
     probabilities. Scores measured on whole words are not measured again.
     """
-    loaded, item = explainer.loaded, explanation.item
-    skip = item is None or item.picture is not None or item.reading is not None or bool(item.labels)
-    if skip or item is None or loaded.task not in ("single_label", "multi_label"):
+    item, words, target = explanation.item, explanation.word_scores, explanation.target
+    if item is None or item.picture is not None or item.reading is not None or item.labels:
         return None
-    words = explanation.word_scores
-    if (
-        not explanation.signed
-        or explanation.measured is not None
-        or not 0 < len(words) <= _MAX_WORDS
-    ):
+    tested = explanation.signed and explanation.measured is None and 0 < len(words) <= _MAX_WORDS
+    if not tested or loaded.task not in ("single_label", "multi_label"):
         return None
     place = int(abs(words).argmax())
     score, word = float(words[place]), explanation.spans[place]
-    free = set(list_removable_tokens(item, loaded.anchors))
-    masked = [token for token in word.tokens if token in free]
+    masked = set(word.tokens).intersection(list_removable_tokens(item, loaded.anchors))
     if not score or not masked:
         return None
-    target = explanation.target
-    logits = torch.tensor([explanation.prediction.logits], dtype=loaded.dtype, device=loaded.device)
-    spec = TargetSpec.from_targets([replace(target, of="probability")])
-    policy = choose_batch_policy(loaded, [item], probe=True)
-    ask = _build_query(loaded, [item], logits, spec, policy)
-    (values,) = ask.without([[(), masked]], resolve_removal(None, ask.fillers))
-    whole, without = (float(value) for value in values)
-    noise = _ROUNDING * ask.eps
+    fillers = select_replacements(loaded.fillers, pictures=False)
+    variants = remove_sets([item], [0, 0], [(), masked], resolve_removal(None, fillers), fillers)
+    # One pass for both, unless a token was deleted: padding changes what some models say.
+    together = variants.lengths[0] == variants.lengths[1]
+    values: list[float] = []
+    for rows in [[0, 1]] if together else [[0], [1]]:
+        batch = variants.collate(rows, pad_id=loaded.pad_id, device=loaded.device)
+        spec = TargetSpec.from_targets([replace(target, of="probability")] * len(rows))
+        trace = run_traced(loaded.model, batch, (), spec, loaded.task)
+        values += trace.targets.value(trace.logits).tolist()
+    whole, without = values
+    known = explanation.prediction.probabilities
+    base = known[target.label] - (known[target.against.label] if target.against else 0.0)
+    noise = _ROUNDING * torch.finfo(loaded.dtype).eps
     # A different prediction for the whole text means that the model was trained since: no comparison.
-    if abs(whole - float(ask.base())) > noise or abs(whole - without) <= noise:
+    if abs(whole - base) > noise or abs(whole - without) <= noise:
         return None
     if (score > 0) == (whole > without):
         return None
     side = "for" if score > 0 else "against"
     moves = "falls" if whole > without else "rises"
-    sentence = (
-        f"{explanation.method} has {word.text!r} {side} {target} ({score:+.3g}), but without it "
-        f"{_describe_target(explanation)} {moves} from {_format_two_shares(whole, without)}"
-    )
-    return SIGN_CODE, f"{sentence}: do not trust the sign; leave_one_out measures it."
-
-
-def _describe_target(explanation: "Explanation") -> str:
-    target = explanation.target
-    if target.against is None:
-        return target.label
-    return f"the lead of {target.label} over {target.against.label}"
-
-
-def _format_two_shares(whole: float, without: float) -> str:
-    """Format two probabilities with enough figures to tell them apart."""
-    for figures in range(1, 8):
-        texts = [f"{100 * value:.{figures}f} %" for value in (whole, without)]
-        if texts[0] != texts[1]:
+    lead = target.label
+    if target.against is not None:
+        lead = f"the lead of {target.label} over {target.against.label}"
+    for figures in range(1, 8):  # enough to tell them apart
+        before, after = (f"{100 * value:.{figures}f} %" for value in values)
+        if before != after:
             break
-    return " to ".join(texts)
+    return "sign", (
+        f"{explanation.method} has {word.text!r} {side} {target} ({score:+.3g}), but without it {lead} {moves} from "
+        f"{before} to {after}: do not trust the sign; leave_one_out measures it."
+    )

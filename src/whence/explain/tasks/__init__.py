@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import torch
 from torch import Tensor
 
-from whence.core.errors import BadParameter, NoHead, WhenceError
+from whence.core.errors import BadParameter, NoHead, UnknownTarget, WhenceError
 from whence.core.lazy import LazyTuple
 from whence.core.types import OutputScale
 from whence.data.batches import Batch
@@ -88,16 +88,6 @@ def resolve_targets(
     return resolve_common_target(loaded, items, groups[0][1])
 
 
-def resolve_all_targets(
-    loaded: LoadedModel, items: list[EncodedInput], request: TargetRequest
-) -> list[tuple[list[int], TargetedInputs]]:
-    """Return the inputs with their targets, in groups of one target, each with the numbers of its inputs."""
-    return [
-        (rows, resolve_common_target(loaded, [items[row] for row in rows], own))
-        for rows, own in group_by_target(request, len(items))
-    ]
-
-
 # By task: the file and function that resolve its targets, and the options that have a meaning for it. The files are
 # imported when needed. A classifier's labels are its outputs, unless `labels` are given to one of entailment.
 _TASKS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
@@ -125,8 +115,13 @@ def resolve_common_target(
                 f"({loaded.task.replace('_', ' ')}). Leave it out."
             )
     if plain:
-        items = [with_pair_warning(item, loaded) for item in items]
-        return TargetedInputs(items, TargetSpec.parse(request.target, loaded.labels, request.of))
+        ready = [
+            replace(item, warnings=LazyTuple(partial(_list_input_warnings, item, loaded)))
+            if item.picture is None
+            else item
+            for item in items
+        ]
+        return TargetedInputs(ready, TargetSpec.parse(request.target, loaded.labels, request.of))
     resolve: TaskResolver = getattr(import_module(f"whence.explain.tasks.{file}"), function)
     return resolve(loaded, items, request)
 
@@ -136,6 +131,8 @@ def group_by_target(request: TargetRequest, count: int) -> list[tuple[list[int],
 
     A list of targets, or of answers, is one for each input.
     """
+    if request.target is None and request.answer is None:
+        return [(list(range(count)), request)]
     targets = list_per_input("target", request.target, count)
     answers = list_per_input("answer", request.answer, count)
     if targets is None and answers is None:
@@ -158,7 +155,8 @@ def list_per_input(name: str, values: Any, count: int) -> list[Any] | None:
         values = values.tolist()  # a column of a table, an array
     lists = [value for value in values if isinstance(value, list)]
     if len(values) != count or lists:
-        what = f"{name} is a list of {len(values)}, one for each input, and there {_format_input_count(count)}"
+        number = "is 1 input" if count == 1 else f"are {count} inputs"
+        what = f"{name} is a list of {len(values)}, one for each input, and there {number}"
         what = f"{name} has the list {lists[0]!r} in it" if lists else what
         raise BadParameter(
             f"{what}. Give a list of as many as there are inputs, or one {name} for all of them; a contrast of two "
@@ -167,8 +165,13 @@ def list_per_input(name: str, values: Any, count: int) -> list[Any] | None:
     return list(values)
 
 
-def _format_input_count(count: int) -> str:
-    return "is 1 input" if count == 1 else f"are {count} inputs"
+def list_targets(target: Any, kind: str) -> list[Any]:
+    """Return the requested output, or the two of a contrast; `kind` names outputs in the error."""
+    if not isinstance(target, tuple):
+        return ["predicted" if target is None else target]
+    if len(target) != 2:
+        raise UnknownTarget(f"A contrast has two {kind}. Got {len(target)}: {target!r}.")
+    return list(target)
 
 
 def resolve_each_target(
@@ -182,56 +185,31 @@ def resolve_each_target(
     Of several targets of an input, such as a tagger's entities, the first is taken. With `failed`, inputs that
     cannot be resolved are reported there.
     """
-    items = dict(zip(inputs.numbers, inputs.items, strict=True))
+    items = inputs.by_number()
     for rows, own in group_by_target(request, inputs.total):
         numbers = [row for row in rows if row in items]
-        resolved, targeted = _resolve_some_targets(
-            loaded, [items[row] for row in numbers], numbers, own, failed
-        )
-        if targeted is not None:
-            yield resolved, targeted
-
-
-def _resolve_some_targets(
-    loaded: LoadedModel,
-    items: list[EncodedInput],
-    numbers: Sequence[int],
-    request: TargetRequest,
-    failed: InputFailureCallback | None,
-) -> tuple[list[int], TargetedInputs | None]:
-    if not items:
-        return [], None
-    try:
-        return _keep_first(resolve_common_target(loaded, items, request), numbers)
-    except WhenceError:
-        if failed is None:
-            raise
-    resolved: list[int] = []
-    parts: list[TargetedInputs] = []
-    for number, item in zip(numbers, items, strict=True):
-        try:
-            own, targeted = _keep_first(resolve_common_target(loaded, [item], request), [number])
-        except WhenceError as error:
-            failed(number, None, error)
-            continue
-        resolved += own
-        parts.append(targeted)
-    if not parts:
-        return [], None
-    # The request is the same for all inputs, and so is the target; only the inputs differ.
-    return resolved, replace(parts[0], items=[item for part in parts for item in part.items])
-
-
-def _keep_first(
-    targeted: TargetedInputs, numbers: Sequence[int]
-) -> tuple[list[int], TargetedInputs]:
-    if targeted.owners is None:
-        return list(numbers), targeted
-    firsts: dict[int, EncodedInput] = {}
-    for owner, item in zip(targeted.owners, targeted.items, strict=True):
-        firsts.setdefault(owner, item)
-    owner_numbers = [numbers[owner] for owner in firsts]
-    return owner_numbers, replace(targeted, items=list(firsts.values()), owners=None)
+        groups = [numbers] if numbers else []
+        parts: list[tuple[list[int], TargetedInputs]] = []
+        while groups:
+            group = groups.pop(0)
+            try:
+                given = [items[number] for number in group]
+                parts.append((group, resolve_common_target(loaded, given, own)))
+            except WhenceError as error:
+                if failed is None:
+                    raise
+                if len(group) == 1:
+                    failed(group[0], None, error)
+                else:  # one by one, to find the culprits
+                    groups = [[number] for number in group]
+        ready: dict[int, EncodedInput] = {}
+        for group, targeted in parts:
+            owners = range(len(group)) if targeted.owners is None else targeted.owners
+            for owner, item in zip(owners, targeted.items, strict=True):
+                ready.setdefault(group[owner], item)
+        if ready:
+            # The request is the same for all inputs, and so is the target; only the inputs differ.
+            yield list(ready), replace(parts[0][1], items=list(ready.values()), owners=None)
 
 
 _INPUTS = 64  # of one batch
@@ -301,73 +279,56 @@ _PAIR_TASKS = frozenset(
 _SINGLE_TASKS = frozenset({"sst2", "sst", "cola", "imdb"})
 
 
-def with_pair_warning(item: EncodedInput, loaded: LoadedModel) -> EncodedInput:
-    """Return the input with a warning, if it is one text for a pair model, or the reverse."""
-    if item.picture is not None:
-        return item
-    return replace(item, warnings=LazyTuple(partial(_list_input_warnings, item, loaded)))
-
-
 def _list_input_warnings(item: EncodedInput, loaded: LoadedModel) -> Iterator[tuple[str, str]]:
+    """Yield the warnings of an input, and one if it is one text for a pair model, or the reverse."""
     yield from item.warnings
-    if item.source.text is not None:
-        pair = item.source.pair is not None
-        together = _find_joined_evidence(item) if pair else None
-        warning = build_pair_warning(loaded, pair=pair, together=together)
-        if warning is not None:
-            yield warning
+    if item.source.text is None:
+        return
+    pair, apart = item.source.pair is not None, True
+    if pair:
+        second = next((i for i, t in enumerate(item.tokens) if t.segment and not t.special), 0)
+        apart = second == 0 or item.tokens[second - 1].special
+    warning = build_pair_warning(loaded, pair=pair, apart=apart)
+    if warning is not None:
+        yield warning
 
 
 def build_pair_warning(
-    loaded: LoadedModel, *, pair: bool, together: str | None = None
+    loaded: LoadedModel, *, pair: bool, apart: bool = True
 ) -> tuple[str, str] | None:
-    """Return the code and text of a warning if the model seems to expect pairs, or single texts."""
-    name = type(loaded.model).__name__
+    """Return the code and text of a warning if the model seems to expect pairs, or single texts.
+
+    `apart`: whether the tokenizer puts a special token between the two texts.
+    """
+    name, why = type(loaded.model).__name__, find_training_evidence(loaded, pairs=not pair)
+    if not apart:
+        why = "its tokenizer puts nothing between two texts"
+    if why is None:
+        return None
     if not pair:
-        why = find_pair_evidence(loaded)
-        if why is None:
-            return None
         return "one-text", (
             f"{name} seems to be trained on pairs of texts ({why}), and this is a single one: what it says of it "
             "means little. Give the pair: (premise, hypothesis) or the like; --pair."
         )
-    why = together or _find_single_evidence(loaded)
-    if why is None:
-        return None
     return "two-texts", (
         f"{name} seems to be trained on single texts ({why}), and this is a pair: what it says of it may mean "
         "little. Give one text, unless it was trained on pairs."
     )
 
 
-def find_pair_evidence(loaded: LoadedModel) -> str | None:
-    """Return the evidence that a classifier was trained on pairs of texts; None without any."""
-    if loaded.task not in ("single_label", "regression"):
-        return None
-    labels = loaded.labels
-    related = [label for label in labels if _ENTAILMENT_LABEL.match(label)]
-    if not related and len(labels) > 1 and all(_PARAPHRASE_LABEL.match(label) for label in labels):
-        related = list(labels)
-    if related:
-        return f"its labels are {', '.join(labels[:4])}"
-    return _find_task_evidence(loaded, _PAIR_TASKS)
-
-
-def _find_single_evidence(loaded: LoadedModel) -> str | None:
-    labels = loaded.labels
-    if loaded.task == "single_label" and all(_SENTIMENT_LABEL.fullmatch(label) for label in labels):
-        return f"its labels are {', '.join(labels[:5])}"
-    return _find_task_evidence(loaded, _SINGLE_TASKS)
-
-
-def _find_task_evidence(loaded: LoadedModel, tasks: frozenset[str]) -> str | None:
+def find_training_evidence(loaded: LoadedModel, *, pairs: bool) -> str | None:
+    """Return the evidence that a classifier was trained on pairs of texts, or on single ones; None without any."""
+    labels, named, tasks = loaded.labels, False, _PAIR_TASKS if pairs else _SINGLE_TASKS
+    if pairs:
+        if loaded.task not in ("single_label", "regression"):
+            return None
+        named = any(map(_ENTAILMENT_LABEL.match, labels)) or (
+            len(labels) > 1 and all(map(_PARAPHRASE_LABEL.match, labels))
+        )
+    elif loaded.task == "single_label":
+        named = all(map(_SENTIMENT_LABEL.fullmatch, labels))
+    if named:
+        return f"its labels are {', '.join(labels[: 4 if pairs else 5])}"
     task = getattr(loaded.model.config, "finetuning_task", None)
     known = isinstance(task, str) and re.sub("[^a-z0-9]", "", task.lower()) in tasks
     return f"its configuration names the task {task!r}" if known else None
-
-
-def _find_joined_evidence(item: EncodedInput) -> str | None:
-    """Return a phrase if the tokenizer puts no special token between the texts of a pair."""
-    second = next((i for i, t in enumerate(item.tokens) if t.segment and not t.special), 0)
-    apart = second == 0 or item.tokens[second - 1].special
-    return None if apart else "its tokenizer puts nothing between two texts"

@@ -28,7 +28,7 @@ from whence.data.prompts import (
 from whence.data.readout import REST_LABEL, TOP_TOKENS, ContinuationReadout, TokenReadout
 from whence.data.tokens import EncodedInput
 from whence.explain.batch_policy import choose_batch_policy, map_batches
-from whence.explain.tasks import TargetedInputs, TargetRequest
+from whence.explain.tasks import TargetedInputs, TargetRequest, list_targets
 from whence.models.model import LoadedModel
 from whence.tracing.forward import open_plain_forward, run_unobserved
 from whence.tracing.restore import restore_on_exit
@@ -123,16 +123,12 @@ def resolve_continuation(
             f"target={request.target!r} asks about one token and answer={request.answer!r} about several. Give "
             "one of them."
         )
-    if isinstance(request.answer, str):
-        spec, prompts = (
-            TargetSpec(0, None, request.of),
-            PromptAnswers(loaded, starts, request.truncate),
-        )
-        ready = [prompts.encode_answer(row, request.answer) for row in range(len(starts))]
-        return TargetedInputs(ready, spec, forwards=prompts.forwards)
-    return _resolve_contrast(
-        PromptAnswers(loaded, starts, request.truncate), request.answer, request.of
-    )
+    prompts = PromptAnswers(loaded, starts, request.truncate)
+    if not isinstance(request.answer, str):
+        return _resolve_contrast(prompts, request.answer, request.of)
+    spec = TargetSpec(0, None, request.of)
+    ready = [prompts.encode_answer(row, request.answer) for row in range(len(starts))]
+    return TargetedInputs(ready, spec, forwards=prompts.forwards)
 
 
 def with_decoder_start(item: EncodedInput, loaded: LoadedModel) -> EncodedInput:
@@ -184,7 +180,9 @@ def _resolve_next_token(
     loaded: LoadedModel, items: list[EncodedInput], target: Any, of: OutputScale
 ) -> TargetedInputs:
     words = Vocabulary(loaded.tokenizer, loaded.vocabulary_size)
-    named = _parse_target(target)
+    if isinstance(target, str) and target.count(":") == 1 and all(target.split(":")):
+        target = tuple(target.split(":"))
+    named = list_targets(target, "tokens")
     spec = TargetSpec(0, 1 if len(named) == 2 else None, of)
     ready = []
     for item, logits in zip(items, compute_next_logits(loaded, items), strict=True):
@@ -193,17 +191,6 @@ def _resolve_next_token(
             raise UnknownTarget(f"A contrast needs two different tokens. Got {target!r}.")
         ready.append(read_at_end(item, select_columns(logits, first), words))
     return TargetedInputs(ready, spec, forwards=1)
-
-
-def _parse_target(target: Any) -> list[Any]:
-    """Return the requested token, or the two tokens of a contrast."""
-    if isinstance(target, str) and target.count(":") == 1 and all(target.split(":")):
-        target = tuple(target.split(":"))
-    if not isinstance(target, tuple):
-        return ["predicted" if target is None else target]
-    if len(target) != 2:
-        raise UnknownTarget(f"A contrast has two tokens. Got {len(target)}: {target!r}.")
-    return list(target)
 
 
 def _resolve_token(token: Any, logits: Tensor, words: Vocabulary) -> int:
@@ -267,28 +254,24 @@ class PromptAnswers:
         )
 
     def append_tokens(self, row: int, tokens: Sequence[Token], text: str) -> EncodedInput:
-        """Return the prompt with tokens appended, if they fit."""
+        """Return the prompt with tokens appended; refuse more than the context takes."""
         self.make_room(row, len(tokens))
-        check_fits(self.starts[row], len(tokens), self.loaded)
-        return append_tokens(self.starts[row], tokens, text)
+        start, longest, count = self.starts[row], self.loaded.max_length, len(tokens)
+        length = len(start.answer) or len(start)
+        if longest is not None and length + count > longest:
+            what = "the decoder has" if start.answer else "the prompt has"
+            raise TooLong(
+                f"The answer has {count} tokens and {what} {length}: {length + count} together, and "
+                f"{self.loaded.length_limit}. Shorten the prompt or the answer"
+                f"{'' if start.answer else ', or pass truncate=True'}."
+            )
+        return append_tokens(start, tokens, text)
 
     def make_room(self, row: int, count: int) -> None:
         """Cut the prompt to leave room for `count` tokens, if truncation is allowed."""
         start, longest = self.starts[row], self.loaded.max_length
         if self.truncate and longest is not None and not start.answer:
             self.starts[row] = truncate_prompt(start, max(0, longest - count))
-
-
-def check_fits(start: EncodedInput, count: int, loaded: LoadedModel) -> None:
-    """Refuse an answer that exceeds the context length."""
-    longest = loaded.max_length
-    length = len(start.answer) or len(start)
-    if longest is not None and length + count > longest:
-        what = "the decoder has" if start.answer else "the prompt has"
-        raise TooLong(
-            f"The answer has {count} tokens and {what} {length}: {length + count} together, and {loaded.length_limit}. "
-            f"Shorten the prompt or the answer{'' if start.answer else ', or pass truncate=True'}."
-        )
 
 
 def _resolve_contrast(prompts: PromptAnswers, answers: Any, of: OutputScale) -> TargetedInputs:
@@ -337,9 +320,13 @@ def subtract_explanations(both: "list[Explanation]") -> "Explanation":
     names = [explanation.target.label for explanation in both]
     if names[0] == names[1]:  # the answers differ by a space only
         names = [repr(explanation.source.pair) for explanation in both]
-    prediction = _build_prediction(
-        names, [explanation.prediction.logits[0] for explanation in both]
-    )
+    # A prediction over the two answers and the rest; they exclude each other.
+    logits = [explanation.prediction.logits[0] for explanation in both]
+    shares = [exp(value) for value in logits]
+    rest = max(1 - sum(shares), float_info.min)
+    best = 0 if shares[0] >= shares[1] else 1
+    known = dict(zip([*names, REST_LABEL], [*shares, rest], strict=True))
+    prediction = Prediction(names[best], best, shares[best], known, (*logits, log(rest)))
     of = left.target.of
     words = [i for i, word in enumerate(left.spans) if word.segment == 0]
     measured = None
@@ -367,12 +354,3 @@ def subtract_explanations(both: "list[Explanation]") -> "Explanation":
         reading=None,
         columns=None,
     )
-
-
-def _build_prediction(names: list[str], logits: list[float]) -> Prediction:
-    """Build the prediction over two answers and the rest; they exclude each other."""
-    shares = [exp(value) for value in logits]
-    left = max(1 - sum(shares), float_info.min)
-    best = 0 if shares[0] >= shares[1] else 1
-    known = dict(zip([*names, REST_LABEL], [*shares, left], strict=True))
-    return Prediction(names[best], best, shares[best], known, (*logits, log(left)))

@@ -10,7 +10,7 @@ from torch import Tensor
 from whence.core.errors import BadEncoding, BadParameter, BadTokenizer, UnknownTarget
 from whence.data.readout import REST_LABEL, TOP_TOKENS, TokenReadout
 from whence.data.tokens import EncodedInput, wrap_tokenizer_errors
-from whence.explain.tasks import TargetedInputs, TargetRequest, read_logits
+from whence.explain.tasks import TargetedInputs, TargetRequest, list_targets, read_logits
 from whence.models.model import LoadedModel
 from whence.tracing.target import TargetSpec
 
@@ -35,9 +35,14 @@ def resolve_mask(
     targeted = []
     for item, place, logits in zip(items, places, read_logits(loaded, probes), strict=True):
         ids = _select_columns(logits, words, loaded)
-        labels = (*_make_names_unique([format_token(i, loaded) for i in ids], ids), REST_LABEL)
+        names = [format_token(i, loaded) for i in ids]
+        labels = [  # alike, as with and without a leading space, they get their ids
+            name if names.count(name) == 1 and name != REST_LABEL else f"{name} ({i})"
+            for name, i in zip(names, ids, strict=True)
+        ]
+        reading = TokenReadout(place, tuple(ids))
         item = mark_masks_special(item, identity)
-        targeted.append(replace(item, reading=TokenReadout(place, tuple(ids)), labels=labels))
+        targeted.append(replace(item, reading=reading, labels=(*labels, REST_LABEL)))
     return TargetedInputs(targeted, spec, forwards=1)
 
 
@@ -89,17 +94,13 @@ def _find_mask_position(item: EncodedInput, at: Any, identity: int, loaded: Load
 
 def _parse_target(target: Any, loaded: LoadedModel) -> list[str | int]:
     """Return the requested words or ranks: one, or the two of a contrast."""
-    if isinstance(target, tuple):
-        if len(target) != 2:
-            raise UnknownTarget(f"A contrast has two words. Got {len(target)}: {target!r}.")
-        words = [_resolve_word(word, loaded) for word in target]
-        if words[0] == words[1]:
-            raise UnknownTarget(f"A contrast needs two different words. Got {target!r}.")
-        return words
     if isinstance(target, str) and ":" in target.strip(":"):
         cut = target.index(":", 1)
-        return _parse_target((target[:cut], target[cut + 1 :]), loaded)
-    return [_resolve_word("predicted" if target is None else target, loaded)]
+        target = (target[:cut], target[cut + 1 :])
+    words = [_resolve_word(word, loaded) for word in list_targets(target, "words")]
+    if len(set(words)) < len(words):
+        raise UnknownTarget(f"A contrast needs two different words. Got {target!r}.")
+    return words
 
 
 def _resolve_word(target: Any, loaded: LoadedModel) -> str | int:
@@ -142,11 +143,3 @@ def _select_columns(logits: Tensor, words: Sequence[str | int], loaded: LoadedMo
         )
     named = list(dict.fromkeys([*ids, *order]))[:TOP_TOKENS]
     return named[: max(len(logits) - 1, 1)]  # at least one token is left for "anything else"
-
-
-def _make_names_unique(names: Sequence[str], ids: Sequence[int]) -> list[str]:
-    """Return the names with ids added where two are alike, as with and without a leading space."""
-    return [
-        name if names.count(name) == 1 and name != REST_LABEL else f"{name} ({identity})"
-        for name, identity in zip(names, ids, strict=True)
-    ]

@@ -10,7 +10,12 @@ from torch import Tensor
 from whence.core.errors import BadEncoding, UnknownTarget
 from whence.data.readout import REST_LABEL, SpanPart, SpanReadout
 from whence.data.tokens import EncodedInput
-from whence.explain.tasks import TargetedInputs, TargetRequest, compute_token_outputs
+from whence.explain.tasks import (
+    TargetedInputs,
+    TargetRequest,
+    compute_token_outputs,
+    list_targets,
+)
 from whence.models.model import LoadedModel
 from whence.tracing.target import TargetSpec
 
@@ -50,16 +55,26 @@ def resolve_answer(
     part, answers = _parse_target(request.target, [item.source.pair or "" for item in items])
     spec = TargetSpec(0, 1 if len(answers) == 2 else None, request.of)
     outputs = compute_token_outputs(loaded, items, "start_logits", "end_logits")
-    targeted = []
+    targeted, token = [], getattr(loaded.tokenizer, "cls_token_id", None)
     for item, (start, end) in zip(items, outputs, strict=True):
-        read = _AnswerLogits(
-            item, start, end, _list_context_positions(item), _find_null_position(item, loaded)
-        )
+        # The position of the classification token, which stands for "no answer".
+        special = ((i, t.id) for i, t in enumerate(item.tokens) if t.special)
+        null = next((i for i, identity in special if identity == token), None)
+        read = _AnswerLogits(item, start, end, _list_context_positions(item), null)
         best = rank_answers(start, end, read.context, read.null)
         places = [_find_answer_span(answer, read, best) for answer in answers]
         if len(set(places)) < len(places):
             raise UnknownTarget(f"A contrast needs two different answers. Got {request.target!r}.")
-        targeted.append(_with_reading(read, part, [*places, *({best[0]} - {*places})]))
+        places += {best[0]} - {*places}
+        names = [read.text(place) for place in places]
+        names = [
+            name if names.count(name) == 1 else f"{name} (token {place[0]})"
+            for name, place in zip(names, places, strict=True)
+        ]
+        if part != "span":
+            names = [f"{part} of {name}" for name in names]
+        reading = SpanReadout(*places[0], part, tuple(places[1:]))
+        targeted.append(replace(item, reading=reading, labels=(*names, REST_LABEL)))
     return TargetedInputs(targeted, spec, forwards=1)
 
 
@@ -85,15 +100,9 @@ def rank_answers(
         # Rule out all spans that overlap it.
         sums[: last + 1, first:] = -torch.inf
     if null is not None and (null, null) not in spans:
-        spans = [
-            spans[0],
-            *sorted([*spans[1:], (null, null)], key=lambda p: -_sum_logits(start, end, p)),
-        ]
+        others = [*spans[1:], (null, null)]
+        spans[1:] = sorted(others, key=lambda place: -float(start[place[0]] + end[place[1]]))
     return spans[:2]
-
-
-def _sum_logits(start: Tensor, end: Tensor, place: AnswerSpan) -> float:
-    return float(start[place[0]] + end[place[1]])
 
 
 def _parse_target(target: Any, contexts: Sequence[str]) -> tuple[SpanPart, list[Any]]:
@@ -103,13 +112,7 @@ def _parse_target(target: Any, contexts: Sequence[str]) -> tuple[SpanPart, list[
             if target == part:
                 return part, ["predicted"]
         target = _split_contrast(target, contexts)
-    if target is None:
-        return "span", ["predicted"]
-    if not isinstance(target, tuple):
-        return "span", [target]
-    if len(target) != 2:
-        raise UnknownTarget(f"A contrast has two answers. Got {len(target)}: {target!r}.")
-    return "span", [*target]
+    return "span", list_targets(target, "answers")
 
 
 def _split_contrast(target: str, contexts: Sequence[str]) -> str | tuple[str, str]:
@@ -132,12 +135,6 @@ def _list_context_positions(item: EncodedInput) -> list[int]:
             '(question, context), or {"question": ..., "context": ...}; on the command line --pair CONTEXT.'
         )
     return places
-
-
-def _find_null_position(item: EncodedInput, loaded: LoadedModel) -> int | None:
-    """Return the position of the classification token, which stands for "no answer"."""
-    token = getattr(loaded.tokenizer, "cls_token_id", None)
-    return next((i for i, t in enumerate(item.tokens) if t.special and t.id == token), None)
 
 
 def _find_answer_span(answer: Any, read: _AnswerLogits, best: Sequence[AnswerSpan]) -> AnswerSpan:
@@ -186,18 +183,3 @@ def _find_occurrences(answer: str, read: _AnswerLogits) -> Iterator[AnswerSpan]:
         )
     for i in whole:
         yield starts[i], ends[i + len(answer)]
-
-
-def _with_reading(
-    read: _AnswerLogits, part: SpanPart, places: Sequence[AnswerSpan]
-) -> EncodedInput:
-    first, *others = places
-    names = [read.text(place) for place in places]
-    names = [
-        name if names.count(name) == 1 else f"{name} (token {place[0]})"
-        for name, place in zip(names, places, strict=True)
-    ]
-    if part != "span":
-        names = [f"{part} of {name}" for name in names]
-    reading = SpanReadout(*first, part, tuple(others))
-    return replace(read.item, reading=reading, labels=(*names, REST_LABEL))

@@ -66,27 +66,20 @@ def parse_scheme(tags: tuple[str, ...]) -> TagScheme:
     """
     outside = next((tag for tag in tags if tag.upper() in _OUTSIDE), None)
     inside = [tag for tag in tags if tag != outside]
-    for split in (_parse_prefix, _parse_suffix):
-        splits = {tag: split(tag) for tag in inside}
+    for at_end in (False, True):
+        splits = {tag: _split_tag(tag, at_end=at_end) for tag in inside}
         if inside and all(splits.values()):
             return TagScheme(tags, tuple(splits.get(tag) or ("", tag) for tag in tags), outside)
     return TagScheme(tags, tuple(("", tag) for tag in tags), outside)
 
 
-def _parse_prefix(tag: str) -> tuple[str, str] | None:
-    kind = tag[2:]
-    return (
-        (tag[0].upper(), kind) if kind and tag[1] in "-_" and tag[0].upper() in _PREFIXES else None
+def _split_tag(tag: str, *, at_end: bool) -> tuple[str, str] | None:
+    """Return the prefix, or suffix, of a tag and its kind, if there is one."""
+    letter, sign, kind = (
+        (tag[-1:], tag[-2:-1], tag[:-2]) if at_end else (tag[:1], tag[1:2], tag[2:])
     )
-
-
-def _parse_suffix(tag: str) -> tuple[str, str] | None:
-    kind = tag[:-2]
-    return (
-        (tag[-1].upper(), kind)
-        if kind and tag[-2] in "-_" and tag[-1].upper() in _PREFIXES
-        else None
-    )
+    known = kind and sign in "-_" and letter.upper() in _PREFIXES
+    return (letter.upper(), kind) if known else None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 from whence.core.errors import BadEncoding, BadParameter, NoHead
 from whence.data.readout import REST_LABEL, ClassReadout
 from whence.data.tokens import EncodedInput
-from whence.explain.inputs import encode_pair
+from whence.explain.inputs import encode_value
 from whence.explain.tasks import TargetedInputs, TargetRequest, read_logits
 from whence.models.model import LoadedModel
 from whence.tracing.target import TargetSpec
@@ -20,28 +20,36 @@ def resolve_zero_shot(
 ) -> TargetedInputs:
     """Resolve the target of zero-shot classification: entailment of the best or requested label."""
     column = find_entailment_label(loaded)
+    if column is None:
+        raise NoHead(
+            f"labels= is for models of entailment (NLI), one of whose labels is 'entailment', and {loaded.name!r} "
+            f"has {', '.join(loaded.labels[:8])}. Leave labels out, or load such a model."
+        )
     labels = _check_labels(request.labels)
-    sentences = [_resolve_template(request.template).replace("{}", label) for label in labels]
+    template = TEMPLATE if request.template is None else request.template
+    if not isinstance(template, str) or template.count("{}") != 1:
+        raise BadParameter(
+            f"template is a sentence with {{}} once, where the label goes: {TEMPLATE!r}. Got {template!r}."
+        )
     spec = TargetSpec.parse(request.target, labels, request.of)
     if spec.against is not None:
         raise BadParameter(
             f"Zero-shot classification explains one label at a time: each is a sentence of its own. Got "
             f"{request.target!r}; explain both and compare."
         )
-    pairs = [
-        replace(
-            encode_pair(
-                (_get_single_text(item), sentence),
-                loaded,
-                truncate=request.truncate,
-                cut="only_first",
-            ),
-            reading=ClassReadout(column),
-            labels=(label, REST_LABEL),
-        )
-        for item in items
-        for label, sentence in zip(labels, sentences, strict=True)
-    ]
+    pairs = []
+    for item in items:
+        if item.source.text is None or item.source.pair is not None:
+            what = "a pair" if item.source.pair is not None else "encoded input"
+            raise BadEncoding(
+                f"Zero-shot classification takes one text, and makes the pair of it and a label's sentence. Got {what}; "
+                "give a text."
+            )
+        for label in labels:
+            texts = (item.source.text, template.replace("{}", label))
+            (pair,) = encode_value(texts, loaded, request.truncate, "only_first")
+            reading = ClassReadout(column)
+            pairs.append(replace(pair, reading=reading, labels=(label, REST_LABEL)))
     logits = [float(row[0]) for row in read_logits(loaded, pairs)]
     targeted = []
     for number in range(len(items)):
@@ -50,23 +58,8 @@ def resolve_zero_shot(
     return TargetedInputs(targeted, TargetSpec(0, None, spec.of), forwards=len(labels))
 
 
-def find_entailment_label(loaded: LoadedModel) -> int:
-    """Return the index of the entailment output."""
-    label = _find_entailment(loaded)
-    if label is None:
-        raise NoHead(
-            f"labels= is for models of entailment (NLI), one of whose labels is 'entailment', and {loaded.name!r} "
-            f"has {', '.join(loaded.labels[:8])}. Leave labels out, or load such a model."
-        )
-    return label
-
-
-def can_zero_shot(loaded: LoadedModel) -> bool:
-    """Return whether a model can do zero-shot classification: one of its labels is entailment."""
-    return _find_entailment(loaded) is not None
-
-
-def _find_entailment(loaded: LoadedModel) -> int | None:
+def find_entailment_label(loaded: LoadedModel) -> int | None:
+    """Return the index of the entailment output; None for a model that cannot classify without training."""
     matches = [i for i, label in enumerate(loaded.labels) if label.lower().startswith("entail")]
     return matches[0] if loaded.task == "single_label" and len(matches) == 1 else None
 
@@ -89,25 +82,6 @@ def _check_labels(value: Any) -> tuple[str, ...]:
             f"{reserved[0]!r} cannot be a label: it names what is left over. Give another."
         )
     return labels
-
-
-def _resolve_template(value: str | None) -> str:
-    template = TEMPLATE if value is None else value
-    if not isinstance(template, str) or template.count("{}") != 1:
-        raise BadParameter(
-            f"template is a sentence with {{}} once, where the label goes: {TEMPLATE!r}. Got {value!r}."
-        )
-    return template
-
-
-def _get_single_text(item: EncodedInput) -> str:
-    if item.source.text is None or item.source.pair is not None:
-        what = "a pair" if item.source.pair is not None else "encoded input"
-        raise BadEncoding(
-            f"Zero-shot classification takes one text, and makes the pair of it and a label's sentence. Got {what}; "
-            "give a text."
-        )
-    return item.source.text
 
 
 def _select_pair(

@@ -15,7 +15,7 @@ from whence.core.progress import ProgressCounter
 from whence.data.batches import Batch
 from whence.data.removal import Removal, resolve_removal
 from whence.explain.batch_policy import choose_batch_policy
-from whence.explain.pipeline import build_prediction_cache, run_method, trace_batch
+from whence.explain.pipeline import build_prediction_cache, run_method
 from whence.explain.request import resolve_methods
 from whence.metrics._requests import ROUNDINGS
 from whence.stats.rank import level_ties
@@ -57,7 +57,7 @@ def integrated_gradients(subject: AuditSubject, **params: Any) -> list[Numbers]:
     policy = choose_batch_policy(loaded, subject.items, variants=True)
 
     def integrate(_: Sequence[int], batch: Batch) -> Any:
-        trace = trace_batch(loaded, batch, [request], _PREDICTED_LABEL)
+        trace = run_traced(loaded.model, batch, (), _PREDICTED_LABEL, loaded.task)
         counter = ProgressCounter(None)
         result = run_method(loaded, request, trace=trace, policy=policy, counter=counter)
         subject.tick(sum(1 + calls.forward + 2 * calls.backward for calls in result.extra))
