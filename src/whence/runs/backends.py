@@ -30,7 +30,7 @@ from threading import Thread
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from whence.core.errors import BadPlan, WhenceError, WorkersFailed, is_failure
+from whence.core.errors import WhenceError, WorkersFailed, is_failure
 from whence.runs.plan import Execution, Plan
 from whence.runs.task import Identity, Task, TaskResult
 
@@ -44,19 +44,15 @@ def create_backend(plan: Plan, execution: Execution) -> "Backend":
         return InProcessBackend(plan, execution)
     if execution.backend == "processes":
         return ProcessPool(plan, execution)
-    if execution.backend == "ray":
-        try:
-            from whence.runs.ray import ActorPool
-        except ModuleNotFoundError as error:
-            if error.name != "ray":
-                raise
-            raise WorkersFailed(
-                "The backend 'ray' needs another package: pip install 'whence[ray]'."
-            ) from None
-        return ActorPool(plan, execution)
-    raise BadPlan(
-        f"There is no backend {execution.backend!r}; there are 'in-process', 'processes' and 'ray'."
-    )
+    try:
+        from whence.runs.ray import ActorPool
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        raise WorkersFailed(
+            "The backend 'ray' needs another package: pip install 'whence[ray]'."
+        ) from None
+    return ActorPool(plan, execution)
 
 
 WorkerFactory = Callable[[Plan, Execution], "Worker"]

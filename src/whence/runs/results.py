@@ -31,12 +31,7 @@ from whence.methods import method as method_registry
 from whence.metrics import metric as metric_registry
 from whence.runs.plan import PLAN_FIELDS, Plan, to_plain_fields
 from whence.runs.records import TABLES, Record
-from whence.runs.store import (
-    StoreReader,
-    is_store,
-    list_current_settings,
-    read_row,
-)
+from whence.runs.store import StoreReader, is_store, list_current_settings, read_row
 from whence.stats.intervals import Array, clopper_pearson_interval, mean_of_known
 from whence.studies.evaluation.evaluation import Evaluation, build_evaluation_data
 from whence.studies.evaluation.measure import MetricRequest, resolve_metrics
@@ -442,6 +437,11 @@ def build_explanation_data(
     name, params, probability = record["method"], setting.get("params", {}), record["probability"]
     # How a method's word scores are made; nothing is known of one whose package is not installed here.
     facts = method_registry.get(name).facts if name in method_registry.names() else {}
+    try:
+        (request,) = resolve_methods(name, dict(params), {"mask": 0, "pad": 0, "unk": 0})
+        signed = request.is_signed
+    except WhenceError:  # a method that is not installed here
+        signed = any(score < 0 for score in record["scores"])
     # A regression value has no probability: methods of the probability explain the value.
     of = (facts.get("of") if probability is not None else None) or setting.get("of", "logit")
     axioms = {axiom["axiom"]: axiom["residual"] for axiom in record["axioms"] or ()}
@@ -464,7 +464,7 @@ def build_explanation_data(
         target=Target(record["target"], _find_label_index(record["target"], model), of=of),
         method=name,
         params=params,
-        signed=_is_signed(name, params, record["scores"]),
+        signed=signed,
         axioms=axioms,
         passes=PassCount(record["forward"], record["backward"]),
         seconds=0.0,
@@ -510,15 +510,6 @@ def _find_patch_grid(names: Sequence[str]) -> tuple[int, int] | None:
 def _find_label_index(label: Any, model: Mapping[str, Any]) -> int:
     labels = list(model.get("labels") or ())
     return labels.index(label) if label in labels else 0
-
-
-def _is_signed(method: str, params: Mapping[str, Any], scores: Sequence[float]) -> bool:
-    """Return whether a method's scores are signed; for a method not installed, whether any is negative."""
-    try:
-        (request,) = resolve_methods(method, dict(params), {"mask": 0, "pad": 0, "unk": 0})
-    except WhenceError:
-        return any(score < 0 for score in scores)
-    return request.is_signed
 
 
 MAX_METHODS = 6  # methods with examples in the report; more would not be read

@@ -714,7 +714,7 @@ class Store(StoreReader):
                 self.add_rows(path, now.with_labels(table) if name == "explanations" else table)
         now.gained_results = True
         facts = {"window": result.window, "chunk": result.chunk, "seconds": result.seconds}
-        more = {"examples": result.counts.examples, "costs": result.costs, "worker": result.worker}
+        more = {"examples": result.n_examples, "costs": result.costs, "worker": result.worker}
         self.log_event("task", {**facts, **more, "memory": result.memory})
 
     def close_window(self, window: Window) -> None:

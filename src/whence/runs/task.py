@@ -39,15 +39,6 @@ class Task:
 
 
 @dataclass(frozen=True)
-class ResultCounts:
-    """Counts of examples and failures in the results of a task."""
-
-    examples: int = 0
-    failed: Mapping[str, int] = field(default_factory=dict)  # explanations, by method
-    untested: int = 0  # failed metrics
-
-
-@dataclass(frozen=True)
 class TaskResult:
     """The results of a task as tables (whence.runs.records), with seconds, costs and peak memory."""
 
@@ -62,17 +53,16 @@ class TaskResult:
     memory: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def counts(self) -> ResultCounts:
-        """The counts of all results."""
-        rows, failed, untested = set[int](), Counter[str](), 0
-        for name, table in self.tables.items():
-            rows.update(table["row"].to_pylist())
-            without = table.filter(table["error"].is_valid())
-            if name == "explanations":
-                failed.update(without["method"].to_pylist())
-            else:
-                untested += without.num_rows
-        return ResultCounts(len(rows), dict(failed), untested)
+    def n_examples(self) -> int:
+        """The number of examples that have results."""
+        return len({row for table in self.tables.values() for row in table["row"].to_pylist()})
+
+    @property
+    def failed(self) -> Counter[str]:
+        """The number of failed explanations, by method."""
+        if (table := self.tables.get("explanations")) is None:
+            return Counter()
+        return Counter(table.filter(table["error"].is_valid())["method"].to_pylist())
 
 
 @dataclass(frozen=True)

@@ -295,26 +295,22 @@ class MetricTimer:
         self.seconds = 0.0
         self.backward = 0
         self._since: float | None = None
-        self._waiting = 0
 
     def begin(self, trial: Trial) -> None:
-        """Count a trial as started, and start the clock; the first step of each trial."""
-        self._waiting += 1
+        """Start the clock; the first step of each trial."""
         if self._since is None:
             self._since = time.perf_counter()
 
     def end(self, trial: Trial) -> None:
-        """Count a trial as finished; after the last of a batch, stop the clock."""
+        """Count a trial, and stop the clock: the tests of a whole batch are done before its first trial comes."""
         self.backward += trial.again.passes.backward
-        self._waiting -= 1
-        if self._waiting <= 0:
-            self.stop()
+        self.stop()
 
     def stop(self) -> None:
         """Stop the clock, even with unfinished trials."""
         if self._since is not None:
             self.seconds += time.perf_counter() - self._since
-        self._since, self._waiting = None, 0
+        self._since = None
 
 
 @dataclass
@@ -425,11 +421,7 @@ class Worker:
         costs = {name: _sum_costs(results, name) for name in task.methods}
         if self._resolved.measures:
             clock = self._clock
-            costs[""] = {
-                "seconds": clock.seconds,
-                "forward": forward,
-                "backward": clock.backward,
-            }
+            costs[""] = {"seconds": clock.seconds, "forward": forward, "backward": clock.backward}
         anchors = self.explainer.loaded.anchors
         records = build_records(self.identity, task, results, anchors=anchors)
         return TaskResult(
