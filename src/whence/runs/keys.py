@@ -8,7 +8,7 @@ Device, backend, batch and order do not count: they change numbers by rounding a
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -64,15 +64,10 @@ def compute_source_digest(entry: Entry) -> str | None:
     try:
         text = inspect.getsource(entry.fn if module is None else module)
     except (OSError, TypeError):  # defined in an interpreter session or generated
-        text = _describe_bytecode(inspect.unwrap(entry.fn))
+        code = inspect.unwrap(entry.fn).__code__
+        plain = [repr(constant) for constant in code.co_consts if not inspect.iscode(constant)]
+        text = f"{code.co_code.hex()} {code.co_names} {plain}"
     return sha256(text.encode()).hexdigest()
-
-
-def _describe_bytecode(fn: Callable[..., Any]) -> str:
-    """Return a function's bytecode, names and constants as text, if it has no source file."""
-    code = fn.__code__
-    plain = [repr(constant) for constant in code.co_consts if not inspect.iscode(constant)]
-    return f"{code.co_code.hex()} {code.co_names} {plain}"
 
 
 # The part of an example that a result depends on; in a setting under "example".
@@ -126,18 +121,22 @@ def compute_tokenizer_digest(loaded: LoadedModel) -> str | None:
     if tokenizer is None:
         return None
     backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        facts = json.loads(backend.to_str())
+        rules = {name: rule for name, rule in facts.items() if name not in _CALL_STATE_FIELDS}
+    else:
+        options = {k: v for k, v in tokenizer.init_kwargs.items() if k not in _LOCATION_FIELDS}
+        told = {k: _digest_file(v) if k.endswith("_file") else str(v) for k, v in options.items()}
+        rules = {"vocabulary": tokenizer.get_vocab(), "told": told}
+    special = {kind: getattr(tokenizer, f"{kind}_token_id", None) for kind in _SPECIAL_TOKENS}
     return hash_json(
         {
             "class": type(tokenizer).__name__,
-            "special": {
-                kind: getattr(tokenizer, f"{kind}_token_id", None) for kind in _SPECIAL_TOKENS
-            },
+            "special": special,
             "inputs": list(tokenizer.model_input_names),
             "cut": getattr(tokenizer, "truncation_side", None),
             "longest": loaded.max_length,
-            "rules": _describe_slow_tokenizer(tokenizer)
-            if backend is None
-            else _describe_fast_tokenizer(backend),
+            "rules": rules,
         }
     )
 
@@ -149,19 +148,6 @@ def compute_processor_digest(loaded: LoadedModel) -> str | None:
     facts = {k: v for k, v in loaded.processor.to_dict().items() if k not in _LOCATION_FIELDS}
     plain = json.loads(json.dumps(facts, default=str))
     return hash_json({"class": type(loaded.processor).__name__, "facts": plain})
-
-
-def _describe_fast_tokenizer(backend: Any) -> dict[str, Any]:
-    rules: dict[str, Any] = json.loads(backend.to_str())
-    return {name: rule for name, rule in rules.items() if name not in _CALL_STATE_FIELDS}
-
-
-def _describe_slow_tokenizer(tokenizer: Any) -> dict[str, Any]:
-    options = {k: v for k, v in tokenizer.init_kwargs.items() if k not in _LOCATION_FIELDS}
-    return {
-        "vocabulary": tokenizer.get_vocab(),
-        "told": {k: _digest_file(v) if k.endswith("_file") else str(v) for k, v in options.items()},
-    }
 
 
 def _digest_file(path: Any) -> str:
