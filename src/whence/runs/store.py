@@ -669,7 +669,9 @@ class Store(StoreReader):
     def open_locked(cls, out: str | Path) -> Iterator[Self]:
         """Context manager: create the folder if needed, lock it, and remove what a kill left half-written."""
         store = cls(out)
-        check_usable(store.folder)
+        check_folder(store.folder)
+        with explain_write_errors(store.folder):
+            store.folder.mkdir(parents=True, exist_ok=True)
         with lock_folder(store.folder / "lock"):
             for name in _FILE_NAMES:
                 store._remove(list_files(store.folder, name, _TEMPORARY_NAME))
@@ -903,13 +905,19 @@ def explain_write_errors(folder: Path, size: int = 0) -> Iterator[None]:
         ) from None
 
 
-def check_usable(folder: Path) -> None:
-    """Create the folder; raise if it is a file, or holds other files and no run."""
+def check_folder(folder: Path) -> None:
+    """Raise if a folder, which need not exist, cannot be written to, or holds other files and no run."""
     if folder.exists() and not folder.is_dir():
-        raise CannotWrite(f"{str(folder)!r} is a file. Give the name of a folder.")
-    with explain_write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+        raise CannotWrite(
+            f"Cannot write to {str(folder)!r}: it is a file. Give the name of a folder."
+        )
+    at = folder.absolute()
+    existing = next(path for path in (at, *at.parents) if path.exists())
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise CannotWrite(
+            f"Cannot write to {str(folder)!r}: no permission. Give a folder that you may write to."
+        )
+    names = sorted(path.name for path in folder.glob("[!.]*"))
     strange = [name for name in names if name not in _OWN_NAMES]
     if strange and not is_store(folder):
         raise BadStore(
