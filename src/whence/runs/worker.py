@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -42,7 +43,6 @@ from whence.runs.plan import Execution, Plan
 from whence.runs.records import Record, build_tables
 from whence.runs.task import Identity, Item, Task, TaskResult
 from whence.studies.evaluation.evaluate import (
-    ExampleChunk,
     is_gold,
     list_default_methods,
     split_examples,
@@ -325,10 +325,22 @@ class BatchResults:
         self.explained |= other.explained
         self.tested |= other.tested
 
-    def refuse(self, item: Item, methods: Iterable[MethodRequest], error: WhenceError) -> None:
-        """Add the failure of an input that is rejected before any method is tried."""
-        failure = ResultFailure.from_error(error, refused=True)
-        self.explained |= {(item.row, method.name): failure for method in methods}
+    def add_explanations(self, item: Item, explanations: Mapping[str, Explanation]) -> None:
+        """Add the explanations of an example."""
+        self.explained |= {(item.row, name): one for name, one in explanations.items()}
+
+    def add_failure(
+        self,
+        items: Sequence[Item],
+        methods: Iterable[MethodRequest],
+        place: int,
+        name: str | None,
+        error: WhenceError,
+    ) -> None:
+        """Add the failure of one of the examples by a method; without a name it is refused by all."""
+        failure = ResultFailure.from_error(error, refused=name is None)
+        for own in [method.name for method in methods] if name is None else [name]:
+            self.explained[items[place].row, own] = failure
 
 
 # A tagger without entities returns neither an explanation nor an error.
@@ -491,83 +503,61 @@ class Worker:
         methods: Sequence[MethodRequest],
         measures: Sequence[MetricRequest],
     ) -> BatchResults:
-        """Explain and measure some examples; errors of the model propagate."""
-        results = BatchResults()
+        """Explain and measure some examples; failures of single inputs are results, errors of the model propagate."""
+        results, plan = BatchResults(), self._plan
         chunks = split_examples(
             [item.example for item in items],
             self.explainer.loaded,
             self._resolved.target,
-            lambda place, error: results.refuse(items[place], methods, error),
+            lambda place, error: results.add_failure(items, methods, place, None, error),
             alone=True,
         )
         for chunk in chunks:
             some = [items[number] for number in chunk.numbers]
-            self._run_chunk(results, some, chunk, methods, measures)
+            texts = [item.example.given for item in some]
+            options: dict[str, Any] = {
+                "method": [method.name for method in methods],
+                "params": {method.name: method.params for method in methods},
+                "target": chunk.target,
+                "truncate": plan.truncate,
+                "failed": partial(results.add_failure, some, methods),
+                "batch_size": self._batch_size,
+            }
+            if not measures:
+                for place, explanations in self.explainer.explain_each(texts, **options):
+                    results.add_explanations(some[place], explanations)
+                continue
+            trials = self.explainer.trials(
+                texts,
+                remove=self._resolved.remove,
+                unit=plan.unit,
+                marks=build_mark_function([item.example for item in some]),
+                known=chunk.known,
+                seed=plan.seed,
+                parts=[self._clock.begin, *build_trial_steps(measures, plan.rankings)],
+                **options,
+            )
+            for place, trial, explanations in trials:
+                results.add_explanations(some[place], explanations)
+                for measure, outcomes in zip(measures, trial.results[1:], strict=True):
+                    for name, outcome in zip(trial.names, outcomes, strict=True):
+                        results.tested[some[place].row, name, measure.name] = outcome
+                self._clock.end(trial)
         return results
-
-    def _run_chunk(
-        self,
-        results: BatchResults,
-        items: Sequence[Item],
-        chunk: ExampleChunk,
-        methods: Sequence[MethodRequest],
-        measures: Sequence[MetricRequest],
-    ) -> None:
-        """Explain and measure the examples of a chunk; failures of single inputs are results."""
-
-        def add_failure(place: int, name: str | None, error: WhenceError) -> None:
-            if name is None:
-                results.refuse(items[place], methods, error)
-            else:
-                results.explained[items[place].row, name] = ResultFailure.from_error(error)
-
-        def add_explanations(place: int, explanations: Mapping[str, Explanation]) -> None:
-            row = items[place].row
-            results.explained |= {(row, name): one for name, one in explanations.items()}
-
-        texts, plan = [item.example.given for item in items], self._plan
-        options: dict[str, Any] = {
-            "method": [method.name for method in methods],
-            "params": {method.name: method.params for method in methods},
-            "target": chunk.target,
-            "truncate": plan.truncate,
-            "failed": add_failure,
-            "batch_size": self._batch_size,
-        }
-        if not measures:
-            for place, explanations in self.explainer.explain_each(texts, **options):
-                add_explanations(place, explanations)
-            return
-        trials = self.explainer.trials(
-            texts,
-            remove=self._resolved.remove,
-            unit=plan.unit,
-            marks=build_mark_function([item.example for item in items]),
-            known=chunk.known,
-            seed=plan.seed,
-            parts=[self._clock.begin, *build_trial_steps(measures, plan.rankings)],
-            **options,
-        )
-        for place, trial, explanations in trials:
-            add_explanations(place, explanations)
-            for measure, outcomes in zip(measures, trial.results[1:], strict=True):
-                for name, outcome in zip(trial.names, outcomes, strict=True):
-                    results.tested[items[place].row, name, measure.name] = outcome
-            self._clock.end(trial)
 
 
 def _sum_costs(results: BatchResults, method: str) -> dict[str, float]:
     """Return the examples, seconds and passes of a method in a task."""
-    explanations = [
+    own = [
         explanation
         for (_, name), explanation in results.explained.items()
         if name == method and isinstance(explanation, Explanation)
     ]
     return {
-        "examples": len(explanations),
-        "seconds": sum(explanation.seconds for explanation in explanations),
-        "forward": sum(explanation.passes.forward for explanation in explanations),
-        "backward": sum(explanation.passes.backward for explanation in explanations),
+        "examples": len(own),
+        "seconds": sum(explanation.seconds for explanation in own),
+        "forward": sum(explanation.passes.forward for explanation in own),
+        "backward": sum(explanation.passes.backward for explanation in own),
     }
 
 
