@@ -30,13 +30,12 @@ from whence.explain.explainer import load
 from whence.explain.inputs import InputWarning
 from whence.runs.backends import Backend, create_backend
 from whence.runs.chunks import Window, is_in_other_shard, iterate_selected_rows, iterate_windows
-from whence.runs.keys import compute_audit_code_digest, compute_source_digest
 from whence.runs.observers import RunEstimate, RunObserver, WindowStatus, estimate_cost
 from whence.runs.plan import OUT_KEY, Execution, Plan, build_plan, merge_options, read_plan
 from whence.runs.plan_expansion import resolve_plan, unreadable_row_error
 from whence.runs.results import Run
 from whence.runs.store import Store, StoreReader, WindowResults, check_folder
-from whence.runs.task import Identity, Item, Task
+from whence.runs.task import Identity, Item, Task, compute_audit_code_digest, compute_source_digest
 from whence.studies.audit.audit import (
     Audit,
     AuditCheckpoint,

@@ -44,12 +44,6 @@ from whence.data.dataset import compute_input_id, hash_json
 from whence.data.example import Example
 from whence.render.text import escape_formula
 from whence.runs.chunks import Window
-from whence.runs.keys import (
-    compute_example_key,
-    compute_result_key,
-    compute_setting_digest,
-    to_json_data,
-)
 from whence.runs.plan import Plan
 from whence.runs.records import (
     COLUMNS,
@@ -68,7 +62,14 @@ from whence.runs.records import (
     read_table,
     select_unique,
 )
-from whence.runs.task import Identity, TaskResult
+from whence.runs.task import (
+    Identity,
+    TaskResult,
+    compute_example_key,
+    compute_result_key,
+    compute_setting_digest,
+    to_json_data,
+)
 
 # The manifest.
 

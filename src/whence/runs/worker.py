@@ -30,8 +30,14 @@ from whence.kernels.device_memory import trim_heap
 from whence.metrics._trial import Trial
 from whence.models.fingerprint import compute_fingerprint
 from whence.models.model import LoadedModel
-from whence.runs.keys import (
+from whence.runs.plan import Execution, Plan
+from whence.runs.records import Record, build_tables
+from whence.runs.task import (
     ExampleScope,
+    Identity,
+    Item,
+    Task,
+    TaskResult,
     compute_code_digest,
     compute_processor_digest,
     compute_setting_digest,
@@ -39,9 +45,6 @@ from whence.runs.keys import (
     compute_tokenizer_digest,
     to_json_data,
 )
-from whence.runs.plan import Execution, Plan
-from whence.runs.records import Record, build_tables
-from whence.runs.task import Identity, Item, Task, TaskResult
 from whence.studies.evaluation.evaluate import (
     is_gold,
     list_default_methods,
