@@ -6,11 +6,10 @@ from pathlib import Path
 from whence.data.dataset import SkippedRow, compute_example_id
 from whence.data.example import Example
 from whence.runs.chunks import Window, split_into_chunks
-from whence.runs.keys import compute_setting_digest
 from whence.runs.plan import Plan
 from whence.runs.records import build_tables
 from whence.runs.store import Store
-from whence.runs.task import Identity, Item, TaskResult
+from whence.runs.task import Identity, Item, TaskResult, compute_setting_digest
 
 DATA = {"name": "reviews.tsv", "kind": "tsv", "columns": {"text": "text", "label": "label"}}
 

@@ -11,7 +11,7 @@ from tests.worker_tasks import TEXTS, items, plan, run_as_one_task, table
 from whence.data.eraser import RationaleSpan
 from whence.data.example import Example
 from whence.methods import method
-from whence.runs import keys as keys_module
+from whence.runs import task as task_module
 from whence.runs import worker as worker_module
 from whence.runs.plan import Execution
 from whence.runs.worker import Worker
@@ -182,7 +182,7 @@ def test_code_digest_changes_every_result_key_and_no_two_results_share_a_key(mon
     assert not set(before.values()) & set(after.values())
     # No two results of an example, and no two examples, have a key in common.
     assert len(set(before.values())) == len(before)
-    assert keys_module.compute_code_digest() != keys_module.compute_audit_code_digest()
+    assert task_module.compute_code_digest() != task_module.compute_audit_code_digest()
 
 
 def test_labels_change_result_keys_of_explanations_only_for_the_gold_target():

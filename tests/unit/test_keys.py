@@ -14,9 +14,10 @@ from whence.data.eraser import RationaleSpan
 from whence.data.example import Example, ImageMask, StoredImage
 from whence.methods import method
 from whence.models.model_files import find_builtin_folder
-from whence.runs.keys import (
+from whence.runs.task import (
     _AUDIT_SOURCES,
     _PACKAGE,
+    Item,
     _digest_source_files,
     compute_example_key,
     compute_processor_digest,
@@ -24,7 +25,6 @@ from whence.runs.keys import (
     compute_source_digest,
     compute_tokenizer_digest,
 )
-from whence.runs.task import Item
 
 FILM = Example("a film", "positive", (RationaleSpan(0, 2, 6),))
 

@@ -5,8 +5,7 @@ import pytest
 from tests import stores
 from whence.core.errors import BadStore
 from whence.runs import store
-from whence.runs.keys import compute_setting_digest
-from whence.runs.task import Identity
+from whence.runs.task import Identity, compute_setting_digest
 
 
 def make_manifest(methods=("attcat", "rollout"), params=5, **changed):

@@ -99,8 +99,7 @@ def test_run_progress_counts_done_failed_and_remaining_by_method():
     explained = pa.table(
         {"row": [0, 0], "method": ["leave_one_out", "attcat"], "error": ["not-finite", None]}
     )
-    tested = pa.table({"row": [0], "method": ["attcat"], "error": ["not-finite"]})
-    seen.on_task_done(TaskResult(0, 0, {"explanations": explained, "metrics": tested}, 8.0))
+    seen.on_task_done(TaskResult(0, 0, {"explanations": explained}, 8.0))
     attcat, loo = seen.list_method_progress()
     # 6 + 4 of 10; 4 in 8 seconds
     assert (attcat.done, attcat.before, attcat.failed, attcat.left) == (10, 6, 1, 0)
@@ -108,13 +107,7 @@ def test_run_progress_counts_done_failed_and_remaining_by_method():
     # 2 + 4 of 10, and 4 more at 0.5 a second are 8 seconds
     assert (loo.done, loo.failed, loo.left, loo.rate, loo.seconds) == (6, 1, 4, 0.5, 8.0)
     assert seen.examples == (6, 10)
-    assert (seen.n_new, seen.n_explanations, seen.n_failed, seen.bad, seen.tests_failed) == (
-        8,
-        16,
-        2,
-        2,
-        1,
-    )
+    assert (seen.n_new, seen.n_explanations, seen.n_failed, seen.bad) == (8, 16, 2, 2)
 
 
 def test_run_progress_rate_follows_the_most_recent_tasks():

@@ -1,16 +1,13 @@
 """Backends that run tasks: in this process, or a pool of workers (processes; Ray: ray.py) that replaces dead ones.
 
-Each worker process is a `concurrent.futures` executor of one: if it dies, the others go on, and it is known which task it
-was at. It is a new interpreter, because a fork of a process in which torch has threads may hang, and does not run the
-caller's script again.
+A worker process is a `concurrent.futures` executor of one: if it dies, it is known which task it was at. It is a new
+interpreter: a fork of a process in which torch has threads may hang. The pool runs in the thread of the consumer of its
+results, and takes no more tasks from the data than one at hand and one queued for each worker. The tasks of a dead
+worker go to others; a task that kills twice is split into single examples, and an example that kills twice becomes
+records with an error.
 
-The pool runs in the thread of the consumer of its results. A worker has one task at hand and one queued, and no more
-tasks are taken from the data than that. The tasks of a dead worker go to others; a task that kills twice is split into
-single examples, and an example that kills twice becomes records with an error.
-
-Cores are divided among the workers: with one worker per core, the default, each computes in one thread. Numbers may
-depend on the number of threads in the last bits. `OMP_NUM_THREADS`, where set, is what each worker gets. With GPUs there
-is one worker for each, which sees no other.
+Cores are divided among the workers, and GPUs are dealt out one to each. Numbers may depend on the number of threads in
+the last bits; `OMP_NUM_THREADS`, where set, is what each worker gets.
 """
 
 import multiprocessing
@@ -30,7 +27,7 @@ from threading import Thread
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from whence.core.errors import BadPlan, WhenceError, WorkersFailed, is_failure
+from whence.core.errors import WhenceError, WorkersFailed, is_failure
 from whence.runs.plan import Execution, Plan
 from whence.runs.task import Identity, Task, TaskResult
 
@@ -44,19 +41,15 @@ def create_backend(plan: Plan, execution: Execution) -> "Backend":
         return InProcessBackend(plan, execution)
     if execution.backend == "processes":
         return ProcessPool(plan, execution)
-    if execution.backend == "ray":
-        try:
-            from whence.runs.ray import ActorPool
-        except ModuleNotFoundError as error:
-            if error.name != "ray":
-                raise
-            raise WorkersFailed(
-                "The backend 'ray' needs another package: pip install 'whence[ray]'."
-            ) from None
-        return ActorPool(plan, execution)
-    raise BadPlan(
-        f"There is no backend {execution.backend!r}; there are 'in-process', 'processes' and 'ray'."
-    )
+    try:
+        from whence.runs.ray import ActorPool
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        raise WorkersFailed(
+            "The backend 'ray' needs another package: pip install 'whence[ray]'."
+        ) from None
+    return ActorPool(plan, execution)
 
 
 WorkerFactory = Callable[[Plan, Execution], "Worker"]
@@ -294,7 +287,7 @@ class WorkerPool:
         """The identity of the workers' model and code; starts the first worker if needed."""
         while self._identity is None:
             if not self._workers:
-                self._add_worker()
+                self._workers.append(_PoolWorker(self.start_worker()))
             self._handle_answers()
         return self._identity
 
@@ -303,34 +296,33 @@ class WorkerPool:
         _ = self.identity
         fresh = iter(tasks)
         try:
-            while self._queue_tasks(fresh):
-                self._assign_jobs()
+            while self._assign_jobs(fresh):
                 yield from self._handle_answers()
         finally:  # the consumer may stop before the end
             self._waiting.clear()
             for worker in [worker for worker in self._workers if worker.jobs]:
                 self._remove_worker(worker)
 
-    def _queue_tasks(self, fresh: Iterator[Task]) -> bool:
-        """Take new tasks as far as there is room; return whether any work is left."""
-        room = sum(QUEUE_DEPTH - len(worker.jobs) for worker in self._ready_workers)
-        room += self._n_starting + self.size - len(self._workers)
+    def _assign_jobs(self, fresh: Iterator[Task]) -> bool:
+        """Take new tasks as far as there is room, and give jobs to workers; return whether any work is left.
+
+        Idle workers come first, and one job is kept for each worker that is starting.
+        """
+        ready = [worker for worker in self._workers if worker.ready]
+        room = sum(QUEUE_DEPTH - len(worker.jobs) for worker in ready) + self.size - len(ready)
         while len(self._waiting) < room and (task := next(fresh, None)) is not None:
             self._waiting.append(PoolJob(task))
-        return bool(self._waiting) or any(worker.jobs for worker in self._workers)
-
-    def _assign_jobs(self) -> None:
-        """Send waiting jobs to idle workers first, and keep one for each worker that is starting."""
-        idle = sum(not worker.jobs for worker in self._ready_workers)
+        idle = sum(not worker.jobs for worker in ready)
         while len(self._waiting) > idle + self._n_starting and len(self._workers) < self.size:
-            self._add_worker()
-        while self._waiting and self._ready_workers:
-            worker = min(self._ready_workers, key=lambda one: len(one.jobs))
+            self._workers.append(_PoolWorker(self.start_worker()))
+        while self._waiting and ready:
+            worker = min(ready, key=lambda one: len(one.jobs))
             spare = len(self._waiting) > self._n_starting
             if len(worker.jobs) == QUEUE_DEPTH or (worker.jobs and not spare):
-                return
+                break
             job = self._waiting.popleft()
             worker.jobs.append((job, worker.handle.submit(job.task)))
+        return bool(self._waiting) or any(worker.jobs for worker in self._workers)
 
     def _handle_answers(self) -> list[TaskResult]:
         """Wait for an answer, and handle all that are there; an error is raised after the others are handled."""
@@ -360,9 +352,6 @@ class WorkerPool:
         if failed is not None:
             raise failed
         return results
-
-    def _add_worker(self) -> None:
-        self._workers.append(_PoolWorker(self.start_worker()))
 
     def _accept_worker(self, worker: _PoolWorker, identity: Identity) -> None:
         worker.ready = True
@@ -425,10 +414,6 @@ class WorkerPool:
         worker.handle.kill()
 
     @property
-    def _ready_workers(self) -> list[_PoolWorker]:
-        return [worker for worker in self._workers if worker.ready]
-
-    @property
     def _n_starting(self) -> int:
         return sum(not worker.ready for worker in self._workers)
 
@@ -438,17 +423,15 @@ def describe_differences(identity: Identity, other: Identity) -> str:
     differences = []
     for name in IDENTITY_FIELDS:
         here, there = getattr(identity, name), getattr(other, name)
-        if here == there:
-            continue
-        if isinstance(here, str):
+        if isinstance(here, str) and here != there:
             differences.append(f"{name} is {here[:16]} here and {there[:16]} there")
-            continue
-        keys = [key for key in {**here, **there} if here.get(key) != there.get(key)]
-        values = [
-            f"{key} is {str(here.get(key))[:60]!r} here and {str(there.get(key))[:60]!r} there"
-            for key in keys[:3]
-        ]
-        differences.append(f"of {name}, {', '.join(values)}")
+        elif here != there:
+            keys = [key for key in {**here, **there} if here.get(key) != there.get(key)]
+            values = [
+                f"{key} is {str(here.get(key))[:60]!r} here and {str(there.get(key))[:60]!r} there"
+                for key in keys[:3]
+            ]
+            differences.append(f"of {name}, {', '.join(values)}")
     return "; ".join(differences)
 
 
@@ -463,7 +446,10 @@ class ProcessPool(WorkerPool):
     ) -> None:
         super().__init__()
         self._load_args = (factory, plan, execution)
-        self._cores, self._gpus = count_cores(), list_gpus(execution)
+        # The cores that this process may use.
+        can_tell = hasattr(os, "sched_getaffinity")
+        self._cores = len(os.sched_getaffinity(0)) if can_tell else os.cpu_count() or 1
+        self._gpus = list_gpus(execution)
         self.size = self._n_requested = execution.workers or len(self._gpus) or self._cores
         self._n_started = 0
 
@@ -547,13 +533,6 @@ def set_environment(variables: Mapping[str, str]) -> Iterator[None]:
         for name in variables:
             os.environ.pop(name, None)
         os.environ.update(before)
-
-
-def count_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def list_gpus(execution: Execution) -> list[str]:

@@ -11,7 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from whence.data.dataset import Dataset
 from whence.methods import is_trace_method, method
@@ -38,8 +38,7 @@ _MAX_COUNTED_ROWS = 50_000  # more rows are not counted but estimated
 METRICS_ENTRY = ""  # key of the metrics' cost among the methods'
 
 
-@dataclass(frozen=True)
-class ValueRange:
+class ValueRange(NamedTuple):
     """An estimated number with bounds."""
 
     low: float
@@ -48,7 +47,7 @@ class ValueRange:
 
     def scale(self, factor: float) -> "ValueRange":
         """Return the range multiplied by a factor."""
-        return ValueRange(self.low * factor, self.middle * factor, self.high * factor)
+        return ValueRange(*(bound * factor for bound in self))
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class RunEstimate:
         spans = [one.seconds.scale(one.left) for one in self.parts.values() if one.left is not None]
         if len(spans) < len(self.parts):
             return None
-        bounds = [sum(getattr(span, end) for span in spans) for end in ("low", "middle", "high")]
+        bounds = [sum(ends) for ends in zip(*spans, strict=True)] or [0.0] * 3
         return ValueRange(*bounds).scale(1 / self.workers)
 
     @property
@@ -110,7 +109,7 @@ class RunEstimate:
             "examples": self.own,
             "workers": self.workers,
             "sampled": self.sampled,
-            "seconds": whole and [whole.low, whole.middle, whole.high],
+            "seconds": whole and list(whole),
             "forward": calls and calls[0],
             "backward": calls and calls[1],
             "memory": dict(self.memory),
@@ -120,7 +119,7 @@ class RunEstimate:
                     "left": part.left,
                     "forward": part.forward,
                     "backward": part.backward,
-                    "seconds": [part.seconds.low, part.seconds.middle, part.seconds.high],
+                    "seconds": list(part.seconds),
                 }
                 for name, part in self.parts.items()
             ],
@@ -301,7 +300,6 @@ class RunProgress(RunObserver):
         self._expected = 0.0  # estimated seconds of the run, used until a task is done
         self._recent: deque[tuple[float, Counter[str]]] = deque(maxlen=_RECENT_TASKS)
         self.bad = 0
-        self.tests_failed = 0
 
     def on_start(self, plan: Plan, data: str, identity: Identity, workers: int) -> None:
         """Store the names of the methods."""
@@ -329,9 +327,7 @@ class RunProgress(RunObserver):
         task = self._open.pop((result.window, result.chunk))
         counted = Counter(dict.fromkeys(task.methods, len(task.items)))
         self._new.update(counted)
-        counts = result.counts
-        self._failed.update(counts.failed)
-        self.tests_failed += counts.untested
+        self._failed.update(result.failed)
         self._recent.append((self._clock(), counted))
 
     @property

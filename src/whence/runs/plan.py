@@ -316,20 +316,14 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 def format_toml(facts: Mapping[str, Any]) -> str:
     """Return a table as TOML: values in order, then its sub-tables with sorted names."""
-    lines = [
-        f"{_format_key(name)} = {_format_value(value)}"
-        for name, value in facts.items()
-        if not _is_table(value)
-    ]
-    for name, own in facts.items():
-        if _is_table(own):
-            lines += ["", f"[{_format_key(name)}]"]
-            lines += [f"{_format_key(key)} = {_format_value(own[key])}" for key in sorted(own)]
-    return "\n".join(lines) + "\n"
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, Mapping)
+    lines, tables = list[str](), list[str]()
+    for name, value in facts.items():
+        if isinstance(value, Mapping):
+            tables += ["", f"[{_format_key(name)}]"]
+            tables += [f"{_format_key(key)} = {_format_value(value[key])}" for key in sorted(value)]
+        else:
+            lines.append(f"{_format_key(name)} = {_format_value(value)}")
+    return "\n".join([*lines, *tables]) + "\n"
 
 
 def _format_key(name: str) -> str:

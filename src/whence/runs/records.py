@@ -114,14 +114,13 @@ SORT_COLUMNS = {
 }
 
 
-def _build_schema(name: str) -> pa.Schema:
-    fields = [
-        pa.field(column.name, column.type, nullable=column.nullable) for column in COLUMNS[name]
-    ]
-    return pa.schema(fields, metadata={"whence": f"store {name}", "version": str(VERSION)})
-
-
-SCHEMAS: dict[str, pa.Schema] = {name: _build_schema(name) for name in COLUMNS}
+SCHEMAS: dict[str, pa.Schema] = {
+    name: pa.schema(
+        [pa.field(column.name, column.type, column.nullable) for column in columns],
+        metadata={"whence": f"store {name}", "version": str(VERSION)},
+    )
+    for name, columns in COLUMNS.items()
+}
 TABLES = ("explanations", "metrics")
 UNREADABLE = "unreadable"
 ROW_GROUP_SIZE = 4096  # rows in a Parquet row group, the least that can be read
@@ -165,13 +164,10 @@ def merge_rows(name: str, parts: Sequence[pa.Table]) -> pa.Table:
 def select_unique(table: pa.Table) -> list[int]:
     """Return the place of one row for each result: its first success, or else its last failure."""
     chosen: dict[tuple[int, str], int] = {}
-    if "key" not in table.schema.names:  # unreadable rows, one of each number
-        return list(
-            {row: n for n, row in reversed([*enumerate(table["row"].to_pylist())])}.values()
-        )
-    failed = table["error"].is_valid().to_pylist()
-    keys = zip(table["row"].to_pylist(), table["key"].to_pylist(), strict=True)
-    for place, key in enumerate(keys):
+    names = table.schema.names  # unreadable rows have neither key nor error
+    keys = table["key"].to_pylist() if "key" in names else [""] * table.num_rows
+    failed = table["error"].is_valid().to_pylist() if "error" in names else [False] * len(keys)
+    for place, key in enumerate(zip(table["row"].to_pylist(), keys, strict=True)):
         if key not in chosen or failed[chosen[key]]:
             chosen[key] = place
     return list(chosen.values())
@@ -206,10 +202,7 @@ def open_parquet_writer(name: str, sink: Any) -> pq.ParquetWriter:
 
 
 def read_table(
-    path: Path,
-    name: str,
-    columns: Sequence[str] | None = None,
-    rows: Collection[int] | None = None,
+    path: Path, name: str, columns: Sequence[str] | None = None, rows: Collection[int] | None = None
 ) -> pa.Table:
     """Return the table in a file, some of its columns, or some rows of the data; ValueError if its pages are damaged."""
     with explain_damage(path), path.open("rb") as stream:

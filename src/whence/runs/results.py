@@ -31,12 +31,7 @@ from whence.methods import method as method_registry
 from whence.metrics import metric as metric_registry
 from whence.runs.plan import PLAN_FIELDS, Plan, to_plain_fields
 from whence.runs.records import TABLES, Record
-from whence.runs.store import (
-    StoreReader,
-    is_store,
-    list_current_settings,
-    read_row,
-)
+from whence.runs.store import StoreReader, is_store, list_current_settings, read_row
 from whence.stats.intervals import Array, clopper_pearson_interval, mean_of_known
 from whence.studies.evaluation.evaluation import Evaluation, build_evaluation_data
 from whence.studies.evaluation.measure import MetricRequest, resolve_metrics
@@ -129,6 +124,22 @@ class CollectedResults:
     examples: list[StoredExample]
     groups: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)  # of failures
     damage: dict[str, str] = field(default_factory=dict)  # file -> reason it is left out
+
+    @cached_property
+    def measure(self) -> MetricRequest | None:
+        """The metric that selects examples: a deciding one, or the first that should beat random."""
+        known = {measure.name: measure for measure in self.notes.measures if measure.aim == "beat"}
+        return next((known[name] for name in (*DECIDING_METRICS, *known) if name in known), None)
+
+    @cached_property
+    def gains(self) -> Array | None:
+        """Each explanation's gain over random ones by that metric, (examples, methods)."""
+        if self.measure is None:
+            return None
+        values, nulls = (
+            table[self.measure.name] for table in (self.notes.values, self.notes.nulls)
+        )
+        return np.asarray(self.measure.sign * (values - nulls))
 
     @property
     def failures(self) -> list[dict[str, Any]]:
@@ -442,13 +453,19 @@ def build_explanation_data(
     name, params, probability = record["method"], setting.get("params", {}), record["probability"]
     # How a method's word scores are made; nothing is known of one whose package is not installed here.
     facts = method_registry.get(name).facts if name in method_registry.names() else {}
+    try:
+        (request,) = resolve_methods(name, dict(params), {"mask": 0, "pad": 0, "unk": 0})
+        signed = request.is_signed
+    except WhenceError:  # a method that is not installed here
+        signed = any(score < 0 for score in record["scores"])
     # A regression value has no probability: methods of the probability explain the value.
     of = (facts.get("of") if probability is not None else None) or setting.get("of", "logit")
     axioms = {axiom["axiom"]: axiom["residual"] for axiom in record["axioms"] or ()}
     unkept = describe_conservation_failure(name, record["scores"], axioms, None, of)
-    predicted, grid = record["predicted"], None
-    if record["text"] is None:
-        grid = _find_patch_grid([token.text for token in tokens])
+    predicted, labels = record["predicted"], {n: i for i, n in enumerate(model.get("labels") or ())}
+    # The last patch of a picture says how many there are.
+    last = _PATCH_NAME.fullmatch(tokens[-1].text) if record["text"] is None and tokens else None
+    grid = None if last is None else (int(last[1]), int(last[2]))
     payload = Explanation(
         scores=np.array(record["scores"], dtype=np.float64),
         tokens=tokens,
@@ -456,15 +473,15 @@ def build_explanation_data(
         source=InputText(record["text"], record["pair"], record["dropped"] or 0),
         prediction=Prediction(
             predicted,
-            _find_label_index(predicted, model),
+            labels.get(predicted, 0),
             probability,
             {} if probability is None else {predicted: probability},
             (),
         ),
-        target=Target(record["target"], _find_label_index(record["target"], model), of=of),
+        target=Target(record["target"], labels.get(record["target"], 0), of=of),
         method=name,
         params=params,
-        signed=_is_signed(name, params, record["scores"]),
+        signed=signed,
         axioms=axioms,
         passes=PassCount(record["forward"], record["backward"]),
         seconds=0.0,
@@ -497,53 +514,16 @@ def _group_words(record: Record, tokens: Sequence[Token]) -> tuple[Word, ...]:
     return tuple(words)
 
 
-def _find_patch_grid(names: Sequence[str]) -> tuple[int, int] | None:
-    """Return the rows and columns of a picture's patches; None if tokens are not patches."""
-    matches = [_PATCH_NAME.fullmatch(name) for name in names]
-    positions = [(int(match[1]), int(match[2])) for match in matches if match]
-    if not positions or len(positions) != len(names):
-        return None
-    rows, columns = (max(side) for side in zip(*positions, strict=True))
-    return (rows, columns) if rows * columns == len(names) else None
-
-
-def _find_label_index(label: Any, model: Mapping[str, Any]) -> int:
-    labels = list(model.get("labels") or ())
-    return labels.index(label) if label in labels else 0
-
-
-def _is_signed(method: str, params: Mapping[str, Any], scores: Sequence[float]) -> bool:
-    """Return whether a method's scores are signed; for a method not installed, whether any is negative."""
-    try:
-        (request,) = resolve_methods(method, dict(params), {"mask": 0, "pad": 0, "unk": 0})
-    except WhenceError:
-        return any(score < 0 for score in scores)
-    return request.is_signed
-
-
 MAX_METHODS = 6  # methods with examples in the report; more would not be read
 # Methods, and examples of each, shown in a run without metrics.
 _MAX_UNTESTED_METHODS, _MAX_UNTESTED_EXAMPLES = 2, 3
 _MIN_FEATURES = 4  # fewer features agree or not by chance
 
 
-def select_deciding_metric(results: CollectedResults) -> MetricRequest | None:
-    """Return the metric that selects examples: a deciding one, or the first that should beat random."""
-    known = {measure.name: measure for measure in results.notes.measures if measure.aim == "beat"}
-    return next((known[name] for name in (*DECIDING_METRICS, *known) if name in known), None)
-
-
-def compute_gains_over_random(results: CollectedResults, measure: MetricRequest) -> Array:
-    """Return each explanation's gain over random ones, (examples, methods)."""
-    values, nulls = results.notes.values[measure.name], results.notes.nulls[measure.name]
-    return np.asarray(measure.sign * (values - nulls))
-
-
 def select_examples(run: "Run", results: CollectedResults) -> list[dict[str, Any]]:
     """Return the examples of the report with their explanations."""
-    measure, chosen = select_deciding_metric(results), list[tuple[str, int, int]]()
-    if measure is not None:
-        gains = compute_gains_over_random(results, measure)
+    gains, chosen = results.gains, list[tuple[str, int, int]]()
+    if gains is not None:
         # Methods measured on several examples, by mean gain, best first.
         tested = np.flatnonzero((~np.isnan(gains)).sum(0) > 1).tolist()
         for place in sorted(tested, key=lambda at: -float(np.nanmean(gains[:, at])))[:MAX_METHODS]:
@@ -553,12 +533,12 @@ def select_examples(run: "Run", results: CollectedResults) -> list[dict[str, Any
         for place in range(min(_MAX_UNTESTED_METHODS, len(results.notes.methods))):
             numbers = _select_untested_examples(results, place)
             chosen += [("example", number, place) for number in numbers]
-    examples = [_build_example(run, results, measure, *one) for one in chosen]
+    examples = [_build_example(run, results, *one) for one in chosen]
     if (lowest := _find_disagreement(results)) is not None:
         number, note = lowest
         explained = ~np.isnan(results.notes.forward[number, :MAX_METHODS])
         for place in np.flatnonzero(explained).tolist():
-            example = _build_example(run, results, measure, "disagreed", number, place)
+            example = _build_example(run, results, "disagreed", number, place)
             examples.append({**example, "says": [note]})
     return examples
 
@@ -578,14 +558,10 @@ def _select_untested_examples(results: CollectedResults, place: int) -> list[int
 
 
 def _build_example(
-    run: "Run",
-    results: CollectedResults,
-    measure: MetricRequest | None,
-    which: str,
-    number: int,
-    place: int,
+    run: "Run", results: CollectedResults, which: str, number: int, place: int
 ) -> dict[str, Any]:
-    notes, example, value, null = results.notes, results.examples[number], None, None
+    notes, measure, example = results.notes, results.measure, results.examples[number]
+    value = null = None
     if measure is not None:
         values = (table[measure.name][number, place] for table in (notes.values, notes.nulls))
         value, null = (None if np.isnan(one) else float(one) for one in values)
@@ -640,9 +616,8 @@ def summarise_predictions(results: CollectedResults) -> dict[str, Any]:
 def build_charts(results: CollectedResults, evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return chart data: a histogram of gains over random, and a matrix of agreement."""
     charts: list[dict[str, Any]] = []
-    methods, measure = results.notes.methods, select_deciding_metric(results)
-    if measure is not None:
-        gains = compute_gains_over_random(results, measure)
+    methods, measure, gains = results.notes.methods, results.measure, results.gains
+    if measure is not None and gains is not None:
         known = gains[~np.isnan(gains)]
         if len(known) and known.min() < known.max():
             edges = np.histogram_bin_edges(known, _HISTOGRAM_BINS)

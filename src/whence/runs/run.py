@@ -6,7 +6,6 @@ missing chunks go to the workers as tasks, and results are written at once; at l
 experiment by experiment.
 """
 
-import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from whence.core.errors import BadPlan, CannotWrite, NoHead, WhenceError
+from whence.core.errors import BadPlan, NoHead, WhenceError
 from whence.data.dataset import (
     Dataset,
     SkippedRow,
@@ -31,25 +30,12 @@ from whence.explain.explainer import load
 from whence.explain.inputs import InputWarning
 from whence.runs.backends import Backend, create_backend
 from whence.runs.chunks import Window, is_in_other_shard, iterate_selected_rows, iterate_windows
-from whence.runs.keys import compute_audit_code_digest, compute_source_digest
-from whence.runs.observers import (
-    RunEstimate,
-    RunObserver,
-    WindowStatus,
-    estimate_cost,
-)
-from whence.runs.plan import (
-    OUT_KEY,
-    Execution,
-    Plan,
-    build_plan,
-    merge_options,
-    read_plan,
-)
+from whence.runs.observers import RunEstimate, RunObserver, WindowStatus, estimate_cost
+from whence.runs.plan import OUT_KEY, Execution, Plan, build_plan, merge_options, read_plan
 from whence.runs.plan_expansion import resolve_plan, unreadable_row_error
 from whence.runs.results import Run
-from whence.runs.store import Store, StoreReader, WindowResults
-from whence.runs.task import Identity, Item, Task
+from whence.runs.store import Store, StoreReader, WindowResults, check_folder
+from whence.runs.task import Identity, Item, Task, compute_audit_code_digest, compute_source_digest
 from whence.studies.audit.audit import (
     Audit,
     AuditCheckpoint,
@@ -268,7 +254,6 @@ def execute_plan(
     """Compute the results of a plan that the folder `out` lacks, and return the run."""
     watch = RunObserver() if watch is None else watch
     data, plan = open_and_resolve(plan)
-    check_folder(out)
     with Store.open_locked(out) as store:
         try:
             with create_backend(plan, execution) as workers:
@@ -291,9 +276,10 @@ def estimate_plan(
     """Return the estimated cost of a plan, without writing anything."""
     watch = RunObserver() if watch is None else watch
     data, plan = open_and_resolve(plan)
+    store = None
     if out is not None:
-        check_folder(out)
-    store = None if out is None else StoreReader.open_if_present(out)
+        check_folder(Path(out))
+        store = StoreReader.open_if_present(out)
     with create_backend(plan, execution) as workers:
         check_data_fits_model(workers.identity, data)
         watch.on_start(plan, describe_data(data), workers.identity, workers.size)
@@ -315,18 +301,6 @@ def describe_data(data: Dataset) -> str:
     columns = [f"{names.get(role, role)} from {name!r}" for role, name in facts["columns"].items()]
     guessed = ", ".join(map(str, facts["guessed"]))
     return ", ".join([data.name, *columns]) + (f" (guessed: {guessed})" if guessed else "")
-
-
-def check_folder(out: str | Path) -> None:
-    """Raise CannotWrite if results cannot be written to a folder, before any work."""
-    out = Path(out)
-    if out.exists() and not out.is_dir():
-        raise CannotWrite(f"Cannot write to {str(out)!r}: it is a file. Give a folder: --out DIR.")
-    existing = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise CannotWrite(
-            f"Cannot write to {str(out)!r}: no permission. Give a folder that you may write to: --out DIR."
-        )
 
 
 def _match_labels(plan: Plan, data: Dataset, identity: Identity) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ import socket
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import reduce
@@ -44,12 +44,6 @@ from whence.data.dataset import compute_input_id, hash_json
 from whence.data.example import Example
 from whence.render.text import escape_formula
 from whence.runs.chunks import Window
-from whence.runs.keys import (
-    compute_example_key,
-    compute_result_key,
-    compute_setting_digest,
-    to_json_data,
-)
 from whence.runs.plan import Plan
 from whence.runs.records import (
     COLUMNS,
@@ -68,7 +62,14 @@ from whence.runs.records import (
     read_table,
     select_unique,
 )
-from whence.runs.task import Identity, TaskResult
+from whence.runs.task import (
+    Identity,
+    TaskResult,
+    compute_example_key,
+    compute_result_key,
+    compute_setting_digest,
+    to_json_data,
+)
 
 # The manifest.
 
@@ -315,6 +316,12 @@ def is_store(folder: Path) -> bool:
     return any(list_files(folder, name) for name in _FILE_NAMES)
 
 
+def _no_store_error(folder: Path) -> BadStore:
+    return BadStore(
+        f"{str(folder)!r} holds no run. Give the folder that `whence run --out` wrote to."
+    )
+
+
 class StoreReader:
     """A store opened for reading. It changes nothing in the folder and takes no lock."""
 
@@ -332,9 +339,7 @@ class StoreReader:
         """Open a folder for reading; BadStore if it holds no store or lost its manifest."""
         store, where = cls(folder), str(folder)
         if not is_store(store.folder):
-            raise BadStore(
-                f"{where!r} holds no run. Give the folder that `whence run --out` wrote to."
-            )
+            raise _no_store_error(store.folder)
         again = "The same command as before makes it again."
         try:
             store._manifest = read_manifest(_read_bytes(store.folder / "manifest.json"), where)
@@ -665,7 +670,9 @@ class Store(StoreReader):
     def open_locked(cls, out: str | Path) -> Iterator[Self]:
         """Context manager: create the folder if needed, lock it, and remove what a kill left half-written."""
         store = cls(out)
-        check_usable(store.folder)
+        check_folder(store.folder)
+        with explain_write_errors(store.folder):
+            store.folder.mkdir(parents=True, exist_ok=True)
         with lock_folder(store.folder / "lock"):
             for name in _FILE_NAMES:
                 store._remove(list_files(store.folder, name, _TEMPORARY_NAME))
@@ -714,7 +721,7 @@ class Store(StoreReader):
                 self.add_rows(path, now.with_labels(table) if name == "explanations" else table)
         now.gained_results = True
         facts = {"window": result.window, "chunk": result.chunk, "seconds": result.seconds}
-        more = {"examples": result.counts.examples, "costs": result.costs, "worker": result.worker}
+        more = {"examples": result.n_examples, "costs": result.costs, "worker": result.worker}
         self.log_event("task", {**facts, **more, "memory": result.memory})
 
     def close_window(self, window: Window) -> None:
@@ -899,13 +906,19 @@ def explain_write_errors(folder: Path, size: int = 0) -> Iterator[None]:
         ) from None
 
 
-def check_usable(folder: Path) -> None:
-    """Create the folder; raise if it is a file, or holds other files and no run."""
+def check_folder(folder: Path) -> None:
+    """Raise if a folder, which need not exist, cannot be written to, or holds other files and no run."""
     if folder.exists() and not folder.is_dir():
-        raise CannotWrite(f"{str(folder)!r} is a file. Give the name of a folder.")
-    with explain_write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+        raise CannotWrite(
+            f"Cannot write to {str(folder)!r}: it is a file. Give the name of a folder."
+        )
+    at = folder.absolute()
+    existing = next(path for path in (at, *at.parents) if path.exists())
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise CannotWrite(
+            f"Cannot write to {str(folder)!r}: no permission. Give a folder that you may write to."
+        )
+    names = sorted(path.name for path in folder.glob("[!.]*"))
     strange = [name for name in names if name not in _OWN_NAMES]
     if strange and not is_store(folder):
         raise BadStore(
@@ -917,13 +930,10 @@ def check_usable(folder: Path) -> None:
 # Merging, verifying, exporting.
 
 
-@contextmanager
-def lock_for_reading(folder: Path) -> Iterator[None]:
-    """Context manager: lock a folder while it is read; no lock in a read-only folder."""
-    with ExitStack() as stack:
-        if os.access(folder / "lock", os.W_OK):
-            stack.enter_context(lock_folder(folder / "lock"))
-        yield
+def lock_for_reading(folder: Path) -> AbstractContextManager[None]:
+    """Return the lock of a folder that is to be read; none in a read-only folder."""
+    path = folder / "lock"
+    return lock_folder(path) if os.access(path, os.W_OK) else nullcontext()
 
 
 def merge_stores(into: str | Path, sources: Sequence[str | Path]) -> Store:
@@ -988,17 +998,15 @@ class Problem(NamedTuple):
 def verify_store(folder: str | Path) -> Iterator[Problem]:
     """Yield the problems of a store, under its lock; BadStore if the folder holds none."""
     folder = Path(folder)
-    if is_store(folder):
-        with lock_for_reading(folder):
-            yield from _find_problems(folder)
-    else:
-        StoreReader.open_existing(folder)  # raises
+    if not is_store(folder):
+        raise _no_store_error(folder)
+    with lock_for_reading(folder):
+        yield from _find_problems(folder)
 
 
 def _find_problems(folder: Path) -> Iterator[Problem]:
     """Yield the problems of a store; the caller holds the lock."""
-    store = StoreReader(folder)
-    settings = None
+    store, settings = StoreReader(folder), None
     try:
         store = StoreReader.open_existing(folder)
         settings = store.manifest["settings"]
@@ -1011,26 +1019,22 @@ def _find_problems(folder: Path) -> Iterator[Problem]:
         for path in list_files(folder, name, _TEMPORARY_NAME):
             where = str(path.relative_to(folder))
             yield Problem(where, "it was being written when a run was killed")
-    for path in list_files(folder, "audits"):
-        try:
-            decode_json(_read_bytes(path))
-        except ValueError as error:
-            yield Problem(_relative_name(path), str(error))
-    places: dict[tuple[str, int, str], str] = {}  # of every result, the file that has it
-    for name in (*TABLES, UNREADABLE):
-        own = store.files(name)
+    for name in ("audits", *TABLES, UNREADABLE):
+        own, known = list_files(folder, name), set[tuple[int, str]]()
         for path in sorted((folder / name).glob("*.parquet")):
             if path not in own:
                 yield Problem(_relative_name(path), "it is not of this store; move it elsewhere")
         for path in own:
             try:
+                if name == "audits":
+                    decode_json(_read_bytes(path))
+                    continue
                 table = read_sound_table(path, name)
             except ValueError as error:
                 yield Problem(_relative_name(path), str(error))
                 continue
-            if name != UNREADABLE:
-                for what in _check_rows(table, settings, places, path):
-                    yield Problem(_relative_name(path), what)
+            for what in _check_rows(table, settings, known) if name != UNREADABLE else ():
+                yield Problem(_relative_name(path), what)
     if settings is not None and store.manifest["state"] == "complete":
         stated, store._manifest = store.manifest["totals"], None
         if stated != store.totals():
@@ -1038,18 +1042,13 @@ def _find_problems(folder: Path) -> Iterator[Problem]:
 
 
 def _check_rows(
-    table: pa.Table,
-    settings: Mapping[str, Any] | None,
-    places: dict[tuple[str, int, str], str],
-    path: Path,
+    table: pa.Table, settings: Mapping[str, Any] | None, known: set[tuple[int, str]]
 ) -> Iterator[str]:
-    """Yield faults of a file's rows: doubles, unknown settings, wrong keys."""
-    where, twice = path.parent.name, 0
-    for row, key in zip(table["row"].to_pylist(), table["key"].to_pylist(), strict=True):
-        twice += (where, row, key) in places
-        places[where, row, key] = path.name
-    if twice:
-        yield f"{twice:,} results are there more than once"
+    """Yield faults of a file's rows: doubles, also of the rows `known` from other files, unknown settings, wrong keys."""
+    own = set(zip(table["row"].to_pylist(), table["key"].to_pylist(), strict=True)) - known
+    if len(own) < table.num_rows:
+        yield f"{table.num_rows - len(own):,} results are there more than once"
+    known |= own
     if settings is None:
         return
     if strange := sorted(set(table["setting"].to_pylist()) - set(settings)):

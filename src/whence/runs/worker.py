@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,8 +30,14 @@ from whence.kernels.device_memory import trim_heap
 from whence.metrics._trial import Trial
 from whence.models.fingerprint import compute_fingerprint
 from whence.models.model import LoadedModel
-from whence.runs.keys import (
+from whence.runs.plan import Execution, Plan
+from whence.runs.records import Record, build_tables
+from whence.runs.task import (
     ExampleScope,
+    Identity,
+    Item,
+    Task,
+    TaskResult,
     compute_code_digest,
     compute_processor_digest,
     compute_setting_digest,
@@ -38,11 +45,7 @@ from whence.runs.keys import (
     compute_tokenizer_digest,
     to_json_data,
 )
-from whence.runs.plan import Execution, Plan
-from whence.runs.records import Record, build_tables
-from whence.runs.task import Identity, Item, Task, TaskResult
 from whence.studies.evaluation.evaluate import (
-    ExampleChunk,
     is_gold,
     list_default_methods,
     split_examples,
@@ -295,26 +298,22 @@ class MetricTimer:
         self.seconds = 0.0
         self.backward = 0
         self._since: float | None = None
-        self._waiting = 0
 
     def begin(self, trial: Trial) -> None:
-        """Count a trial as started, and start the clock; the first step of each trial."""
-        self._waiting += 1
+        """Start the clock; the first step of each trial."""
         if self._since is None:
             self._since = time.perf_counter()
 
     def end(self, trial: Trial) -> None:
-        """Count a trial as finished; after the last of a batch, stop the clock."""
+        """Count a trial, and stop the clock: the tests of a whole batch are done before its first trial comes."""
         self.backward += trial.again.passes.backward
-        self._waiting -= 1
-        if self._waiting <= 0:
-            self.stop()
+        self.stop()
 
     def stop(self) -> None:
         """Stop the clock, even with unfinished trials."""
         if self._since is not None:
             self.seconds += time.perf_counter() - self._since
-        self._since, self._waiting = None, 0
+        self._since = None
 
 
 @dataclass
@@ -329,10 +328,22 @@ class BatchResults:
         self.explained |= other.explained
         self.tested |= other.tested
 
-    def refuse(self, item: Item, methods: Iterable[MethodRequest], error: WhenceError) -> None:
-        """Add the failure of an input that is rejected before any method is tried."""
-        failure = ResultFailure.from_error(error, refused=True)
-        self.explained |= {(item.row, method.name): failure for method in methods}
+    def add_explanations(self, item: Item, explanations: Mapping[str, Explanation]) -> None:
+        """Add the explanations of an example."""
+        self.explained |= {(item.row, name): one for name, one in explanations.items()}
+
+    def add_failure(
+        self,
+        items: Sequence[Item],
+        methods: Iterable[MethodRequest],
+        place: int,
+        name: str | None,
+        error: WhenceError,
+    ) -> None:
+        """Add the failure of one of the examples by a method; without a name it is refused by all."""
+        failure = ResultFailure.from_error(error, refused=name is None)
+        for own in [method.name for method in methods] if name is None else [name]:
+            self.explained[items[place].row, own] = failure
 
 
 # A tagger without entities returns neither an explanation nor an error.
@@ -425,11 +436,7 @@ class Worker:
         costs = {name: _sum_costs(results, name) for name in task.methods}
         if self._resolved.measures:
             clock = self._clock
-            costs[""] = {
-                "seconds": clock.seconds,
-                "forward": forward,
-                "backward": clock.backward,
-            }
+            costs[""] = {"seconds": clock.seconds, "forward": forward, "backward": clock.backward}
         anchors = self.explainer.loaded.anchors
         records = build_records(self.identity, task, results, anchors=anchors)
         return TaskResult(
@@ -499,83 +506,61 @@ class Worker:
         methods: Sequence[MethodRequest],
         measures: Sequence[MetricRequest],
     ) -> BatchResults:
-        """Explain and measure some examples; errors of the model propagate."""
-        results = BatchResults()
+        """Explain and measure some examples; failures of single inputs are results, errors of the model propagate."""
+        results, plan = BatchResults(), self._plan
         chunks = split_examples(
             [item.example for item in items],
             self.explainer.loaded,
             self._resolved.target,
-            lambda place, error: results.refuse(items[place], methods, error),
+            lambda place, error: results.add_failure(items, methods, place, None, error),
             alone=True,
         )
         for chunk in chunks:
             some = [items[number] for number in chunk.numbers]
-            self._run_chunk(results, some, chunk, methods, measures)
+            texts = [item.example.given for item in some]
+            options: dict[str, Any] = {
+                "method": [method.name for method in methods],
+                "params": {method.name: method.params for method in methods},
+                "target": chunk.target,
+                "truncate": plan.truncate,
+                "failed": partial(results.add_failure, some, methods),
+                "batch_size": self._batch_size,
+            }
+            if not measures:
+                for place, explanations in self.explainer.explain_each(texts, **options):
+                    results.add_explanations(some[place], explanations)
+                continue
+            trials = self.explainer.trials(
+                texts,
+                remove=self._resolved.remove,
+                unit=plan.unit,
+                marks=build_mark_function([item.example for item in some]),
+                known=chunk.known,
+                seed=plan.seed,
+                parts=[self._clock.begin, *build_trial_steps(measures, plan.rankings)],
+                **options,
+            )
+            for place, trial, explanations in trials:
+                results.add_explanations(some[place], explanations)
+                for measure, outcomes in zip(measures, trial.results[1:], strict=True):
+                    for name, outcome in zip(trial.names, outcomes, strict=True):
+                        results.tested[some[place].row, name, measure.name] = outcome
+                self._clock.end(trial)
         return results
-
-    def _run_chunk(
-        self,
-        results: BatchResults,
-        items: Sequence[Item],
-        chunk: ExampleChunk,
-        methods: Sequence[MethodRequest],
-        measures: Sequence[MetricRequest],
-    ) -> None:
-        """Explain and measure the examples of a chunk; failures of single inputs are results."""
-
-        def add_failure(place: int, name: str | None, error: WhenceError) -> None:
-            if name is None:
-                results.refuse(items[place], methods, error)
-            else:
-                results.explained[items[place].row, name] = ResultFailure.from_error(error)
-
-        def add_explanations(place: int, explanations: Mapping[str, Explanation]) -> None:
-            row = items[place].row
-            results.explained |= {(row, name): one for name, one in explanations.items()}
-
-        texts, plan = [item.example.given for item in items], self._plan
-        options: dict[str, Any] = {
-            "method": [method.name for method in methods],
-            "params": {method.name: method.params for method in methods},
-            "target": chunk.target,
-            "truncate": plan.truncate,
-            "failed": add_failure,
-            "batch_size": self._batch_size,
-        }
-        if not measures:
-            for place, explanations in self.explainer.explain_each(texts, **options):
-                add_explanations(place, explanations)
-            return
-        trials = self.explainer.trials(
-            texts,
-            remove=self._resolved.remove,
-            unit=plan.unit,
-            marks=build_mark_function([item.example for item in items]),
-            known=chunk.known,
-            seed=plan.seed,
-            parts=[self._clock.begin, *build_trial_steps(measures, plan.rankings)],
-            **options,
-        )
-        for place, trial, explanations in trials:
-            add_explanations(place, explanations)
-            for measure, outcomes in zip(measures, trial.results[1:], strict=True):
-                for name, outcome in zip(trial.names, outcomes, strict=True):
-                    results.tested[items[place].row, name, measure.name] = outcome
-            self._clock.end(trial)
 
 
 def _sum_costs(results: BatchResults, method: str) -> dict[str, float]:
     """Return the examples, seconds and passes of a method in a task."""
-    explanations = [
+    own = [
         explanation
         for (_, name), explanation in results.explained.items()
         if name == method and isinstance(explanation, Explanation)
     ]
     return {
-        "examples": len(explanations),
-        "seconds": sum(explanation.seconds for explanation in explanations),
-        "forward": sum(explanation.passes.forward for explanation in explanations),
-        "backward": sum(explanation.passes.backward for explanation in explanations),
+        "examples": len(own),
+        "seconds": sum(explanation.seconds for explanation in own),
+        "forward": sum(explanation.passes.forward for explanation in own),
+        "backward": sum(explanation.passes.backward for explanation in own),
     }
 
 
