@@ -82,7 +82,7 @@ def trace_flow(
         raise BadParameter(f"There is no token {token}: the input has {tokens}, counted from 0.")
     # The share of a token's flow that goes along the layer's edges, times the scale of their measures.
     factor = weights.scale * (1 - weights.residual)
-    one_hot = np.arange(tokens) == token
+    one_hot = np.arange(tokens) == token  # nowhere, without a token
     down: Floats = np.ones((layers + 1, tokens))
     up: Floats = np.ones((layers + 1, tokens))
     if direction != "forward":
