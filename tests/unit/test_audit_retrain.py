@@ -1,5 +1,8 @@
 """Retrained models of an audit: Retrainer, seeds and refusals, performance, and the adversary's imitation loss."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -129,16 +132,22 @@ def test_has_learnt_is_true_from_half_way_between_majority_and_reference() -> No
     assert has_learnt(said, truth, reference=0.8)  # 0.7 is half way to 0.8
 
 
+def judged_subject(truth: Any, labels: int) -> Any:
+    """Return all that figures of performance need of a subject."""
+    return SimpleNamespace(known_truth=truth, loaded=SimpleNamespace(labels=range(labels)), seed=0)
+
+
 def test_summarise_performance_equals_accuracy_and_f1_by_hand() -> None:
     truth, said = np.array([0, 0, 1, 1, 1]), np.array([0, 1, 1, 1, 0])
-    known = summarise_performance(said, truth, 2, "test")
+    known = summarise_performance(judged_subject(truth, 2), said, "test")
     assert known["accuracy"]["mean"] == pytest.approx(3 / 5)
     assert known["f1"]["mean"] == pytest.approx(2 / 3)  # precision 2/3, recall 2/3
     low, high = known["f1"]["interval"]
     assert low < 2 / 3 < high
     draw = build_generator("standing")
     truth, said = draw.integers(3, size=30), draw.integers(3, size=30)
-    assert summarise_performance(said, truth, 4, "test")["f1"]["mean"] == pytest.approx(
+    found = summarise_performance(judged_subject(truth, 4), said, "test")
+    assert found["f1"]["mean"] == pytest.approx(
         compute_performance(np.eye(4)[said], truth.tolist()).f1
     )
 

@@ -82,7 +82,7 @@ def trace_flow(
         raise BadParameter(f"There is no token {token}: the input has {tokens}, counted from 0.")
     # The share of a token's flow that goes along the layer's edges, times the scale of their measures.
     factor = weights.scale * (1 - weights.residual)
-    one_hot = np.arange(tokens) == token
+    one_hot = np.arange(tokens) == token  # nowhere, without a token
     down: Floats = np.ones((layers + 1, tokens))
     up: Floats = np.ones((layers + 1, tokens))
     if direction != "forward":
@@ -278,8 +278,30 @@ def select_edges(
     within: Callable[[int], Bools] | None = None,
 ) -> StrongestEdges:
     """Return the `most` edges with the largest flow, of those that `within` allows in a layer, (heads, tokens, tokens)."""
-    blocks = _iterate_flows(traced, query, special, segments, within)
-    (layer, head, source, to, flow), count, total = select_strongest(blocks, most)
+
+    def iterate_flows() -> Iterator[EdgeBlock]:
+        """Yield, layer by layer, the flows of edges, with zero for edges outside the query."""
+        for layer, heads, pairs in iterate_wanted_layers(traced, query, special, segments):
+            sources, to = (np.flatnonzero(f[layer]) for f in (traced.above, traced.below))
+            is_whole = (len(heads), len(sources), len(to)) == traced.weights.edge.shape[1:]
+            place = (
+                ... if is_whole else np.ix_(heads, sources, to)
+            )  # a whole layer need not be copied
+            edge = traced.weights.edge[layer][place]
+            factor = traced.above[layer][sources, None] * traced.below[layer][to]
+            if pairs is not None:
+                factor *= pairs[np.ix_(sources, to)]
+            values = np.multiply(edge, factor, dtype=np.float64)
+            if query.least > 0:
+                values *= edge >= query.least
+            if within is not None:
+                among = within(layer)
+                if not traced.weights.per_head:
+                    among = np.asarray(among.any(axis=0))[None]
+                values *= among[place]
+            yield EdgeBlock(layer, heads, sources, to, values)
+
+    (layer, head, source, to, flow), count, total = select_strongest(iterate_flows(), most)
     weight = traced.weights.edge[layer, head, source, to].astype(np.float64)
     head_numbers = head if traced.weights.per_head else np.full_like(head, -1)
     return StrongestEdges(layer, head_numbers, source, to, flow, weight, count, total)
@@ -294,33 +316,6 @@ def count_covering_edges(edges: StrongestEdges, total: float, p: float) -> int:
         return len(edges) if p >= 1 else 0
     enough = p * total * (1 - ROUNDING_TOLERANCE)
     return min(len(edges), int(np.searchsorted(np.cumsum(edges.flow), enough)) + 1)
-
-
-def _iterate_flows(
-    traced: TracedFlow,
-    query: EdgeQuery,
-    special: Bools | None,
-    segments: NDArray[Any] | None,
-    within: Callable[[int], Bools] | None,
-) -> Iterator[EdgeBlock]:
-    """Yield, layer by layer, the flows of edges, with zero for edges outside the query."""
-    for layer, heads, pairs in iterate_wanted_layers(traced, query, special, segments):
-        sources, to = (np.flatnonzero(f[layer]) for f in (traced.above, traced.below))
-        is_whole = (len(heads), len(sources), len(to)) == traced.weights.edge.shape[1:]
-        place = ... if is_whole else np.ix_(heads, sources, to)  # a whole layer need not be copied
-        edge = traced.weights.edge[layer][place]
-        factor = traced.above[layer][sources, None] * traced.below[layer][to]
-        if pairs is not None:
-            factor *= pairs[np.ix_(sources, to)]
-        values = np.multiply(edge, factor, dtype=np.float64)
-        if query.least > 0:
-            values *= edge >= query.least
-        if within is not None:
-            among = within(layer)
-            if not traced.weights.per_head:
-                among = np.asarray(among.any(axis=0))[None]
-            values *= among[place]
-        yield EdgeBlock(layer, heads, sources, to, values)
 
 
 def iterate_wanted_layers(

@@ -113,11 +113,31 @@ _MAX_NUMBERS = 1 << 24
 def compute_edge_norms(trace: Trace, layer: AttentionLayer, row: int) -> Tensor:
     """Return ‖A[h,i,j] f_h(x_j)‖ of one input, (heads, tokens, sources)."""
     part = find_transformer_block(trace, layer)
+    values, maps = repeat_for_query_heads(layer.v, layer.heads), layer.map()
+    shape = part.tape.value(part.attention).shape
+
+    def measure_sent(alone: Tensor) -> Tensor:
+        """Return the lengths of what each of some outputs of the heads becomes, (outputs, tokens)."""
+        parts = {part.attention: widen(alone.reshape(-1, *shape))}
+        sent = decompose(part.tape, parts, part.sent, real=trace.real, bias="none")
+        vectors = sent.reshape(len(alone), *trace.real.shape, -1)[:, row]
+        return torch.linalg.vector_norm(vectors, dim=-1)
+
     if _find_operations_between(part) <= _POSITION_FREE_OPS:
-        return (
-            widen(layer.map()[row]) * _compute_vector_lengths(trace, part, layer)[:, row, None, :]
-        )
-    return _compute_lengths_by_source(trace, part, layer, row)
+        # Each value is sent on from its own position, and weighed afterwards.
+        alone = torch.diag_embed(values.movedim(1, -1)).movedim(-1, 0).movedim(-1, 2)
+        return widen(maps[row]) * measure_sent(alone)[:, None, :]
+    lengths = torch.zeros_like(widen(maps[row]))
+    size = max(1, _MAX_NUMBERS // part.tape.value(part.sent).numel())
+    for head in range(layer.heads):
+        for start in range(0, maps.shape[-1], size):
+            sources = slice(start, start + size)
+            share = maps[:, head, :, sources].movedim(-1, 0)[..., None]
+            terms = share * values[:, head, sources].movedim(1, 0)[:, :, None]
+            alone = terms.new_zeros(len(terms), *values.shape)
+            alone[:, :, head] = terms
+            lengths[head, :, sources] = measure_sent(alone).T
+    return lengths
 
 
 def _measure_skip_norms(trace: Trace, row: int) -> Floats:
@@ -137,39 +157,6 @@ def _find_operations_between(part: TransformerBlock) -> set[str | None]:
             operations.add(find_operation(step))
             derived |= {number for number in step.outputs if number is not None}
     return operations
-
-
-def _compute_vector_lengths(trace: Trace, part: TransformerBlock, layer: AttentionLayer) -> Tensor:
-    """Return ‖f_h(x_j)‖, (heads, batch, sources): each value is sent on from its own position."""
-    values = repeat_for_query_heads(layer.v, layer.heads)
-    alone = torch.diag_embed(values.movedim(1, -1)).movedim(-1, 0).movedim(-1, 2)
-    shape = part.tape.value(part.attention).shape
-    parts = {part.attention: widen(alone.reshape(-1, *shape))}
-    sent = decompose(part.tape, parts, part.sent, real=trace.real, bias="none")
-    lengths: Tensor = sent.reshape(layer.heads, *trace.real.shape, -1).norm(dim=-1)
-    return lengths
-
-
-def _compute_lengths_by_source(
-    trace: Trace, part: TransformerBlock, layer: AttentionLayer, row: int
-) -> Tensor:
-    """Return the lengths of each head's vectors from source to token, a few sources at a time."""
-    values, maps = repeat_for_query_heads(layer.v, layer.heads), layer.map()
-    shape = part.tape.value(part.attention).shape
-    lengths = torch.zeros_like(widen(maps[row]))
-    size = max(1, _MAX_NUMBERS // part.tape.value(part.sent).numel())
-    for head in range(layer.heads):
-        for start in range(0, maps.shape[-1], size):
-            sources = slice(start, start + size)
-            share = maps[:, head, :, sources].movedim(-1, 0)[..., None]
-            terms = share * values[:, head, sources].movedim(1, 0)[:, :, None]
-            alone = terms.new_zeros(len(terms), *values.shape)
-            alone[:, :, head] = terms
-            parts = {part.attention: widen(alone.reshape(-1, *shape))}
-            sent = decompose(part.tape, parts, part.sent, real=trace.real, bias="none")
-            reshaped = sent.reshape(len(sent), *trace.real.shape, -1)
-            lengths[head, :, sources] = reshaped[:, row].norm(dim=-1).T
-    return lengths
 
 
 EdgeWeightName = Literal["attention", "norm", "value_zeroing", "gradient_x_attention", "relevance"]

@@ -69,8 +69,12 @@ class AttentiveConfig(PretrainedConfig):  # type: ignore[misc]
         self.vocab_size = _check_count("vocab_size", vocab_size)
         self.embedding_size = _check_count("embedding_size", embedding_size)
         self.hidden_size = _check_count("hidden_size", hidden_size)
-        self.encoder = _check_choice("encoder", encoder, get_args(EncoderKind))
-        self.attention = _check_choice("attention", attention, get_args(AttentionKind))
+        kinds = (("encoder", encoder, EncoderKind), ("attention", attention, AttentionKind))
+        for name, value, kind in kinds:
+            if value not in get_args(kind):
+                allowed = ", ".join(get_args(kind))
+                raise BadParameter(f"{name} must be one of {allowed}. Got {value!r}.")
+        self.encoder, self.attention = encoder, attention
         self.query = bool(query)
         self.kernels = tuple(_check_count("kernels", size) for size in kernels)
         self.answers_in_passage = bool(answers_in_passage)
@@ -120,12 +124,6 @@ def _check_count(name: str, value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise BadParameter(f"{name} must be a whole number from 1. Got {value!r}.")
     return value
-
-
-def _check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    if value not in allowed:
-        raise BadParameter(f"{name} must be one of {', '.join(allowed)}. Got {value!r}.")
-    return str(value)
 
 
 _IMPOSSIBLE_LOGIT = -1e9  # the logit of an answer that does not occur in the passage

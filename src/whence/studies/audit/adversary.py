@@ -52,6 +52,11 @@ class Distributions:
         """Average values, (some, channels, reads), over channels and reads, to (some,)."""
         return average_reads(values[None], torch.from_numpy(self.shares)[None])[0]
 
+    def measure_divergence(self, other: Numbers) -> float:
+        """Return the divergence of other attention from the model's own."""
+        far = jsd(torch.from_numpy(self.own), torch.from_numpy(other))
+        return float(self.average(far[None]))
+
 
 @dataclass(frozen=True, eq=False)
 class AdversarialResult:

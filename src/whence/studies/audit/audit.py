@@ -28,6 +28,7 @@ from whence.data.tokens import EncodedInput
 from whence.explain.explainer import Explainer, load
 from whence.explain.inputs import encode_dataset
 from whence.explain.pipeline import describe_origin
+from whence.studies.audit.attention_variants import COPIES
 from whence.studies.audit.conclusion import conclude
 from whence.studies.audit.experiments import experiment
 from whence.studies.audit.retrain import Retrainer
@@ -461,13 +462,8 @@ def check_training_data(
     chosen: Sequence[SelectedExperiment], can_train: bool, others: bool
 ) -> None:
     """Refuse experiments that train models if there is no training data."""
-    needy = [
-        choice.name
-        for choice in chosen
-        if choice.entry.facts["trains"]
-        and not can_train
-        and not (choice.name == "seeds" and others)
-    ]
+    trained = (choice.name for choice in chosen if choice.entry.facts["trains"])
+    needy = [name for name in trained if not can_train and not (name == "seeds" and others)]
     if needy:
         raise BadParameter(
             f"The experiments {', '.join(needy)} train models and have nothing to train on. Give training data: "
@@ -506,7 +502,6 @@ def _measure_performance(subject: AuditSubject) -> dict[str, Any] | None:
 
 
 _SAMPLE_SIZE = 32  # examples
-_COPIES = 5  # of each example, as in most experiments
 
 
 def _estimate_cost(
@@ -546,15 +541,15 @@ def _estimate_cost(
 
 def _time_replay(sample: AuditSubject, site: AttentionSite) -> float:
     """Return the seconds of a replay of all examples."""
-    replays = list(sample.build_replays([site], copies=_COPIES))
-    weights = [replay.own[:, None].expand(-1, _COPIES, -1, -1, -1) for replay in replays]
+    replays = list(sample.build_replays([site], copies=COPIES))
+    weights = [replay.own[:, None].expand(-1, COPIES, -1, -1, -1) for replay in replays]
 
     @torch.no_grad()
     def run() -> None:
         for replay, own in zip(replays, weights, strict=True):
             replay(own).sum().item()  # .item() waits for the GPU
 
-    return _time_call(run) / _COPIES
+    return _time_call(run) / COPIES
 
 
 def _time_call(work: Callable[[], Any]) -> float:

@@ -43,12 +43,13 @@ def summarise(values: Numbers, *key: str | int) -> dict[str, Any]:
 
 
 def summarise_f1(
-    truth: Labels, *predicted: Labels, labels: int, label: int | None, key: Sequence[str | int]
+    subject: AuditSubject, *predicted: Labels, label: int | None, key: Sequence[str | int]
 ) -> dict[str, Any]:
     """Return the F1 of one label, or the mean over all that occur; for two predictions, its fall from the first.
 
     Each of `predicted` is (n, draws), over which F1 is averaged.
     """
+    labels = len(subject.loaded.labels)
     ends = np.cumsum([1, *(some.shape[1] for some in predicted)])
 
     def score(rows: Numbers) -> float:
@@ -59,24 +60,16 @@ def summarise_f1(
         ]
         return scores[0] if len(scores) == 1 else scores[0] - scores[1]
 
-    rows = np.column_stack([truth, *predicted]).astype(np.float64)
+    rows = np.column_stack([subject.known_truth, *predicted]).astype(np.float64)
     return estimate(rows, *key, statistic=score, draws=_F1_DRAWS)
 
 
-def summarise_performance(
-    predicted: Labels, truth: Labels, labels: int, *key: str | int
-) -> dict[str, Any]:
+def summarise_performance(subject: AuditSubject, predicted: Labels, *key: str) -> dict[str, Any]:
     """Return accuracy and F1 (of the second of two labels, or the mean over all that occur) with intervals."""
-    return {
-        "accuracy": summarise((predicted == truth).astype(np.float64), "accuracy", *key),
-        "f1": summarise_f1(
-            truth,
-            predicted[:, None],
-            labels=labels,
-            label=1 if labels == 2 else None,
-            key=("f1", *key),
-        ),
-    }
+    right = (predicted == subject.known_truth).astype(np.float64)
+    label = 1 if len(subject.loaded.labels) == 2 else None
+    f1 = summarise_f1(subject, predicted[:, None], label=label, key=("f1", *key, subject.seed))
+    return {"accuracy": summarise(right, "accuracy", *key, subject.seed), "f1": f1}
 
 
 def describe_too_short(reach: Numbers) -> str:

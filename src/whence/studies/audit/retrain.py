@@ -82,7 +82,7 @@ _MIN_SHARED_WEIGHTS = 0.9
 
 @dataclass(frozen=True, eq=False)
 class RetrainedModel:
-    """A model trained for the audit, and the attention it was trained with."""
+    """A model trained for the audit, and how its attention is overridden wherever it is run."""
 
     loaded: LoadedModel
     attention: AttentionMode
@@ -91,9 +91,7 @@ class RetrainedModel:
     def apply_to(self, subject: AuditSubject) -> AuditSubject:
         """Return the retrained model as a subject with the same examples."""
         other = subject.with_model(self.loaded)
-        # Models of Jain & Wallace attend as they were trained to by themselves.
-        built = isinstance(self.loaded.model.config, AttentiveConfig)
-        with override_attention(self.loaded.model, "own" if built else self.attention):
+        with override_attention(self.loaded.model, self.attention):
             _ = other.probabilities  # computed and cached while the override is active
         return other
 
@@ -172,7 +170,7 @@ class Retrainer:
         plain = loss is None and epochs is None and start == "anew"
         if plain and key in self._retrained:
             return self._retrained[key]
-        rows = self._check_training_rows()
+        self._check_training_rows()
         near = start == "near"
         wide = torch.promote_types(self.loaded.dtype, torch.float32)
         model = self._initialise_near(seed) if near else self._initialise(seed, attention)
@@ -194,17 +192,19 @@ class Retrainer:
             tick(TRAINING_PASS * (examples - done))
             done = examples
 
-        with override_attention(model, "own" if self.is_rnn else attention):
+        # Models of Jain & Wallace attend as they were trained to by themselves.
+        override: AttentionMode = "own" if self.is_rnn else attention
+        with override_attention(model, override):
             fitted = fit(
                 model,
-                rows,
+                self.rows,
                 recipe,
                 pad_id=loaded.pad_id,
                 loss=loss,
                 select=None if loss is None else lambda _, value: -value,
                 progress=count_passes,
             )
-        retrained = RetrainedModel(loaded, attention, fitted)
+        retrained = RetrainedModel(loaded, override, fitted)
         if plain:
             self._retrained[key] = retrained
         return retrained
@@ -217,7 +217,7 @@ class Retrainer:
             lambda: replace(subject, items=items, truth=None, workshop=None, memo={}),
         )
 
-    def _check_training_rows(self) -> list[LabelledInput]:
+    def _check_training_rows(self) -> None:
         if not self.rows:
             raise BadExamples(
                 "There are no examples to train on. Give labelled ones: train=..., --train FILE."
@@ -232,7 +232,6 @@ class Retrainer:
                 f"{self.loaded.name!r} is no classifier with one label of several (its task is {self.loaded.task}), "
                 "and only such models can be trained again. Ask for experiments that train nothing."
             )
-        return self.rows
 
     def _initialise(self, seed: int, attention: AttentionMode) -> Any:
         if self.is_rnn:

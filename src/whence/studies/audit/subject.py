@@ -217,6 +217,12 @@ class AuditSubject:
     def __len__(self) -> int:
         return len(self.items)
 
+    @property
+    def known_truth(self) -> Labels:
+        """The true labels, for experiments that are not run without them."""
+        assert self.truth is not None, "an experiment that needs labels is not run without"
+        return self.truth
+
     @cached_property
     def sites(self) -> tuple[AttentionSite, ...]:
         """The attention sites of the audit; verdicts are about the first."""

@@ -25,20 +25,16 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "patience"):
-            self._check_number(name, whole=True, least=1)
-        self._check_number("seed", whole=True)
-        for name in ("learning_rate", "weight_decay", "attention_weight_decay"):
-            self._check_number(name)
-
-    def _check_number(self, name: str, *, whole: bool = False, least: float = 0.0) -> None:
-        value, kinds = getattr(self, name), (int,) if whole else (int, float)
-        if value is None and name in ("patience", "attention_weight_decay"):
-            return
-        good = isinstance(value, kinds) and not isinstance(value, bool) and isfinite(value)
-        if not good or value < least:
-            what = "a whole number" if whole else "a number"
-            raise BadParameter(f"{name} must be {what}, at least {least:g}. Got {value!r}.")
+        least_counts = {"epochs": 1, "batch_size": 1, "patience": 1, "seed": 0}
+        for name in (*least_counts, "learning_rate", "weight_decay", "attention_weight_decay"):
+            value, is_count = getattr(self, name), name in least_counts
+            if value is None and name in ("patience", "attention_weight_decay"):
+                continue
+            kinds, least = (int,) if is_count else (int, float), least_counts.get(name, 0)
+            good = isinstance(value, kinds) and not isinstance(value, bool) and isfinite(value)
+            if not good or value < least:
+                what = "a whole number" if is_count else "a number"
+                raise BadParameter(f"{name} must be {what}, at least {least}. Got {value!r}.")
 
     def count_epochs(self, examples: int, least: int) -> int:
         """Return the epochs that take at least so many steps: small data get more than the recipe has."""

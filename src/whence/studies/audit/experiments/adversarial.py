@@ -1,14 +1,12 @@
 """Experiment: attention far from the model's own that gives the same prediction (Jain & Wallace 2019)."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
-import torch
 
 from whence.core.params import Range
 from whence.core.seed import build_generator
 from whence.studies.audit.adversary import AdversarialResult, SearchOptions, find_adversaries
-from whence.studies.audit.attention_variants import jsd
 from whence.studies.audit.experiments import Finding, experiment
 from whence.studies.audit.finding_summary import (
     Plot,
@@ -84,15 +82,16 @@ def adversarial(
         0.0 if at is None else float(result.tvd[at])
         for result, at in zip(results[0], best, strict=True)
     ]
-    own = [result.first_site_distributions.own for result in results[0]]
-    # The divergence is convex, so that its maximum is at a corner: all weight on the token with the least.
-    corners = [np.eye(weights.shape[-1])[weights.argmin(-1)] for weights in own]
-    reach = _measure_divergences(results[0], corners)
-    drawn = []  # random attention, whatever it predicts
-    for item, weights in zip(subject.items, own, strict=True):
+    reach, drawn = [], []
+    for item, result in zip(subject.items, results[0], strict=True):
+        known = result.first_site_distributions
+        tokens = known.own.shape[-1]
+        # The divergence is convex, so that its maximum is at a corner: all weight on the token with the least.
+        reach.append(known.measure_divergence(np.eye(tokens)[known.own.argmin(-1)]))
         draw = build_generator("random distance", subject.seed, item.key)
-        drawn.append(draw.dirichlet(np.ones(weights.shape[-1]), size=weights.shape[:-1]))
-    random = _measure_divergences(results[0], drawn)
+        other = draw.dirichlet(np.ones(tokens), size=known.own.shape[:-1])
+        drawn.append(known.measure_divergence(other))
+    farthest = np.array(reach)
     return Finding(
         values,
         by_site={site.name: far for site, far in zip(subject.sites[1:], by_site[1:], strict=True)},
@@ -102,9 +101,9 @@ def adversarial(
             "at_least_0.6": float((values >= 0.6).mean()),
             "below_0.2": float((values < 0.2).mean()),
             "only_the_original": best.count(None) / len(best),
-            "random_distribution": summarise(random, "random", subject.seed),
+            "random_distribution": summarise(np.array(drawn), "random", subject.seed),
             "tvd": summarise(np.array(shifts), "tvd", subject.seed),
-            "reach": summarise(reach, "reach", subject.seed),
+            "reach": summarise(farthest, "reach", subject.seed),
         },
         plots=[
             build_histogram(
@@ -123,18 +122,8 @@ def adversarial(
             ),
             _build_example_plot(subject, results[0], values, epsilon),
         ],
-        undecided=None if reach.mean() >= THRESHOLD else describe_too_short(reach),
+        undecided=None if farthest.mean() >= THRESHOLD else describe_too_short(farthest),
     )
-
-
-def _measure_divergences(results: list[AdversarialResult], others: list[Numbers]) -> Numbers:
-    """Return the divergence of other attention from each example's own."""
-    apart = []
-    for result, other in zip(results, others, strict=True):
-        known = result.first_site_distributions
-        far = jsd(torch.from_numpy(known.own), torch.from_numpy(other))
-        apart.append(float(known.average(far[None])))
-    return np.array(apart)
 
 
 def _build_example_plot(
@@ -146,20 +135,18 @@ def _build_example_plot(
     examples = []
     for number in order[places].tolist():
         result, label = results[number], int(subject.predictions[number])
-        rows: list[dict[str, Any]] = [
-            _build_plot_row(result, result.first_site_distributions.own, "the model's own", "")
-        ]
-        best = result.find_best(epsilon)
+        known, best = result.first_site_distributions, result.find_best(epsilon)
+        shown = [("the model's own", known.own, "")]
         if best is not None:
             note = f"JSD {result.jsd[best]:.2f}, TVD {result.tvd[best]:.3f}"
-            rows.append(
-                _build_plot_row(
-                    result, result.first_site_distributions.candidates[best], "adversarial", note
-                )
-            )
+            shown.append(("adversarial", known.candidates[best], note))
+        rows = []
+        for name, weights, note in shown:
+            mean = np.einsum("crt,r->t", weights, known.shares) / len(weights)
+            rows.append({"name": name, "weights": mean.tolist(), "note": note})
         examples.append(
             {
-                "tokens": subject.name_tokens(number, result.first_site_distributions.places),
+                "tokens": subject.name_tokens(number, known.places),
                 "predicted": subject.loaded.labels[label],
                 "probability": float(subject.probabilities[number, label]),
                 "rows": rows,
@@ -167,10 +154,3 @@ def _build_example_plot(
         )
     title = "Attention that looks elsewhere and predicts the same"
     return {"kind": "attention", "title": title, "examples": examples}
-
-
-def _build_plot_row(
-    result: AdversarialResult, weights: Numbers, name: str, note: str
-) -> dict[str, Any]:
-    mean = np.einsum("crt,r->t", weights, result.first_site_distributions.shares) / len(weights)
-    return {"name": name, "weights": mean.tolist(), "note": note}

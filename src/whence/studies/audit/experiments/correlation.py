@@ -154,13 +154,12 @@ def _correlate_heads(subject: AuditSubject, others: list[Numbers]) -> Numbers:
 
 def _describe_heads(values: Numbers) -> dict[str, Any]:
     """Return the tau of every head, with the best and the worst head."""
-    if not np.isfinite(values).any():
-        return {"tau": list_known(values), "best": None, "worst": None}
-    places = {"best": np.nanargmax(values), "worst": np.nanargmin(values)}
-    named = {}
-    for name, place in places.items():
-        layer, head = np.unravel_index(place, values.shape)
-        named[name] = {"layer": int(layer), "head": int(head), "tau": float(values[layer, head])}
+    named: dict[str, Any] = {"best": None, "worst": None}
+    if np.isfinite(values).any():
+        for name, find in (("best", np.nanargmax), ("worst", np.nanargmin)):
+            layer, head = np.unravel_index(find(values), values.shape)
+            tau = float(values[layer, head])
+            named[name] = {"layer": int(layer), "head": int(head), "tau": tau}
     return {"tau": list_known(values), **named}
 
 

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
 from whence.core.params import Range
-from whence.studies.audit.adversary import AdversarialResult, SearchOptions, find_adversaries
+from whence.studies.audit.adversary import Distributions, SearchOptions, find_adversaries
 from whence.studies.audit.attention_variants import (
     COPIES,
     entropy,
@@ -81,19 +81,22 @@ def diversity(
     """
     (results,) = find_adversaries(subject, SearchOptions(candidates, steps), subject.sites[:1])
     same = _find_feasible_permutations(subject, permutations, epsilon)
-    figures = [
-        _compare_pairs(result, same[number], result.find_feasible(epsilon))
-        for number, result in enumerate(results)
-    ]
-    values, divergences, counts = (
+    figures = []
+    for result, permuted in zip(results, same, strict=True):
+        known, feasible = result.first_site_distributions, result.find_feasible(epsilon)
+        alike = np.concatenate([known.own[None], known.candidates[feasible], permuted])
+        nats = float(known.average(entropy(torch.from_numpy(known.own))[None]))
+        most = np.log(known.own.shape[-1])
+        share = nats / most if most else np.nan  # NaN for a single token
+        figures.append((*_compare_pairs(known, torch.from_numpy(alike)), nats, share))
+    values, divergences, counts, entropies, shares = (
         np.array(column, dtype=np.float64) for column in zip(*figures, strict=True)
     )
-    nats, shares = _compute_entropies(results)
     return Finding(
         values,
         by_class=group_by_class(subject, values),
         detail={
-            "entropy": summarise(nats, "entropy", subject.seed),
+            "entropy": summarise(entropies, "entropy", subject.seed),
             "entropy_of_the_most": summarise(shares, "relative entropy", subject.seed),
             "kl": summarise(divergences, "kl", subject.seed),
             "distributions": summarise(counts, "distributions", subject.seed),
@@ -135,14 +138,8 @@ def _find_feasible_permutations(subject: AuditSubject, count: int, epsilon: floa
     return permutations
 
 
-def _compare_pairs(
-    result: AdversarialResult, permutations: Numbers, feasible: NDArray[np.bool_]
-) -> tuple[float, float, int]:
+def _compare_pairs(known: Distributions, weights: Tensor) -> tuple[float, float, int]:
     """Return the mean pairwise JSD and KL, and the number of different distributions."""
-    known = result.first_site_distributions
-    weights = torch.from_numpy(
-        np.concatenate([known.own[None], known.candidates[feasible], permutations])
-    )
     # One row of the pairwise matrix at a time: all pairs at once would not fit into memory.
     apart = torch.stack([known.average(jsd(row, weights)) for row in weights])
     first = (apart <= SAME_DIVERGENCE).int().argmax(1)  # the first equal one, at the latest itself
@@ -154,14 +151,3 @@ def _compare_pairs(
     one_way = sum(float(known.average(kl(row, weights)).sum()) for row in weights)
     pairs = count * (count - 1)  # ordered pairs; the diagonal is 0
     return float(apart[different][:, different].sum()) / pairs, one_way / pairs, count
-
-
-def _compute_entropies(results: list[AdversarialResult]) -> tuple[Numbers, Numbers]:
-    """Return the entropy of each example's attention, and its share of the maximum: NaN for a single token."""
-    nats, shares = [], []
-    for result in results:
-        known = result.first_site_distributions
-        nats.append(float(known.average(entropy(torch.from_numpy(known.own))[None])))
-        tokens = known.own.shape[-1]
-        shares.append(nats[-1] / np.log(tokens) if tokens > 1 else np.nan)
-    return np.array(nats), np.array(shares)

@@ -208,8 +208,8 @@ def guides(
     one learns its attention with the rest. The adversary is the one that trained_adversary found, if that was part of
     the audit: where it guides as well as the model, its attention is as good an explanation.
     """
-    workshop, truth = subject.workshop, subject.truth
-    assert workshop is not None and truth is not None, "not run without labels and a workshop"
+    workshop, truth = subject.workshop, subject.known_truth
+    assert workshop is not None, "an experiment that trains is not run without a workshop"
     training = workshop.build_training_subject(subject)
     guided = ContextFreeTrainer(subject, workshop, vectors)
     arms: dict[str, Literal["uniform", "tanh"] | AttentionGuide] = {
@@ -230,19 +230,18 @@ def guides(
         name: np.mean([row == truth for row in rows], axis=0) for name, rows in predictions.items()
     }
     values = right["guide"] - right["uniform"]
-    labels, seed = len(subject.loaded.labels), subject.seed
     detail: dict[str, Any] = {
         name: {
-            "accuracy": summarise(right[name], "accuracy", name, seed),
+            "accuracy": summarise(right[name], "accuracy", name, subject.seed),
             "f1": _average_intervals(
-                [summarise_performance(row, truth, labels, name, seed)["f1"] for row in rows]
+                [summarise_performance(subject, row, name)["f1"] for row in rows]
             ),
         }
         for name, rows in predictions.items()
     }
     for name in set(arms) - {"uniform", "guide"}:
         gain = right[name] - right["uniform"]
-        detail[name]["gain"] = summarise(gain, "gain", name, seed)
+        detail[name]["gain"] = summarise(gain, "gain", name, subject.seed)
     return Finding(
         values,
         by_class=group_by_class(subject, values),

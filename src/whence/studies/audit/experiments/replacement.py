@@ -103,11 +103,13 @@ def replacement(subject: AuditSubject, *, draws: Annotated[int, Range(1, 1000)] 
 
 def _compute_scores(subject: AuditSubject, *predicted: Labels) -> dict[str, Any]:
     """Return accuracy, macro F1 and, of two labels, F1 of the second, means over draws; their falls for two predictions."""
-    truth, labels, seed = subject.truth, len(subject.loaded.labels), subject.seed
-    assert truth is not None, "an experiment that needs labels is not run without"
+    truth, seed = subject.known_truth, subject.seed
     right, *after = ((some == truth[:, None]).mean(1) for some in predicted)
     name = "fall of accuracy" if after else "accuracy"
     scores = {"accuracy": summarise(right - sum(after), name, seed)}
-    for name, label in {"f1_macro": None, **({"f1": 1} if labels == 2 else {})}.items():
-        scores[name] = summarise_f1(truth, *predicted, labels=labels, label=label, key=(name, seed))
+    for name, label in {
+        "f1_macro": None,
+        **({"f1": 1} if len(subject.loaded.labels) == 2 else {}),
+    }.items():
+        scores[name] = summarise_f1(subject, *predicted, label=label, key=(name, seed))
     return scores

@@ -206,10 +206,7 @@ def _summarise_adversary(subject: AuditSubject, point: _Adversary) -> dict[str, 
         "loss": point.model.fitted.best.loss,
     }
     if subject.truth is not None:
-        labels = len(subject.loaded.labels)
-        summary |= summarise_performance(
-            point.subject.predictions, subject.truth, labels, "adversary", subject.seed
-        )
+        summary |= summarise_performance(subject, point.subject.predictions, "adversary")
     return summary
 
 

@@ -36,8 +36,8 @@ def uniform_training(subject: AuditSubject, *, runs: Annotated[int, Range(1, 100
     included. In Wiegreffe and Pinter's own table the data divide at 0.02: three of them lose less than 0.01 of
     F1 without attention, the other three 0.02 and more.
     """
-    workshop, truth = subject.workshop, subject.truth
-    assert workshop is not None and truth is not None, "not run without labels and a workshop"
+    workshop, truth = subject.workshop, subject.known_truth
+    assert workshop is not None, "an experiment that trains is not run without a workshop"
     arms: tuple[AttentionMode, ...] = ("own", "uniform")
     predictions: dict[str, list[Labels]] = {attention: [] for attention in arms}
     for seed in workshop.list_seeds(runs):
@@ -48,14 +48,12 @@ def uniform_training(subject: AuditSubject, *, runs: Annotated[int, Range(1, 100
         name: np.mean([row == truth for row in rows], axis=0) for name, rows in predictions.items()
     }
     values = right["own"] - right["uniform"]
-    labels, seed = len(subject.loaded.labels), subject.seed
     detail: dict[str, Any] = {
-        "model": summarise_performance(subject.predictions, truth, labels, "model", seed),
+        "model": summarise_performance(subject, subject.predictions, "model"),
         "majority": float(np.bincount(truth).max() / len(truth)),
     }
     for name, attention in (("control", "own"), ("uniform", "uniform")):
-        rows = predictions[attention]
-        detail[name] = [summarise_performance(row, truth, labels, name, seed) for row in rows]
+        detail[name] = [summarise_performance(subject, row, name) for row in predictions[attention]]
     own = float((subject.predictions == truth).mean())
     weak = [row for row in predictions["own"] if not has_learnt(row, truth, own)]
     return Finding(
