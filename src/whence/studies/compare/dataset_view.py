@@ -191,23 +191,19 @@ class DatasetInputs:
         self._drawn = drawn
         self._progress = progress
         self._max_length = explainer.loaded.max_length
-        self._reasons = ReasonCounts()
+        self.reasons = ReasonCounts()  # of the rows that are left out
         self._first: WhenceError | None = None
         self._cut: set[int] = set()
 
     @property
     def count(self) -> int:
         """The number of usable rows."""
-        return len(self.numbers) - len(self._reasons)
+        return len(self.numbers) - len(self.reasons)
 
     def record_failure(self, place: int, _: str | None, error: WhenceError) -> None:
         """Count a row, by its place in `texts`, as one that cannot be used."""
         self._first = self._first or error
-        self.omit(place, error.code, str(error))
-
-    def omit(self, place: int, kind: str, why: str) -> None:
-        """Count a row, by its place in `texts`, as left out."""
-        self._reasons.add(why, self.numbers[place], kind)
+        self.reasons.add(str(error), self.numbers[place], error.code)
 
     def record_length(self, place: int, source: InputText) -> None:
         """Count a row if it was cut."""
@@ -230,7 +226,7 @@ class DatasetInputs:
             else f"Only the first {taken} of {given} rows were taken."
         )
         lines = [how] if taken < given else []
-        for reason in self._reasons.to_list():
+        for reason in self.reasons.to_list():
             which = ", ".join(map(str, reason["examples"]))
             more = ", ..." if reason["count"] > len(reason["examples"]) else ""
             rows = _format_rows(reason["count"])
@@ -419,7 +415,7 @@ def summarise_words(
             for word, share in shares.items():
                 word_shares[explanation.prediction.label][word][number] = share
         else:
-            inputs.omit(place, "zero", f"{method} gives every word a score of 0.")
+            inputs.reasons.add(f"{method} gives every word a score of 0.", number, "zero")
     return {
         "kind": "leaning",
         "model": explainer.loaded.name,

@@ -36,15 +36,12 @@ class AgreementScores:
         self, measures: Sequence[MetricRequest], methods: Sequence[str], examples: int, draws: int
     ) -> None:
         """`draws` is the number of random explanations per example to compare with, too."""
-        self._measures = list(measures)
-        self._methods = list(methods)
+        self._measures, self._draws = list(measures), draws
         self._couples = list(combinations(methods, 2))
-        self._found = {
-            measure.name: np.full((examples, len(self._couples)), np.nan) for measure in measures
-        }
+        # By measure: (examples, couples), and in the last column the agreement with random explanations.
+        shape = examples, len(self._couples) + 1
+        self._found = {measure.name: np.full(shape, np.nan) for measure in measures}
         self._why_not = {measure.name: ReasonCounts() for measure in measures}
-        self._random = {measure.name: np.full(examples, np.nan) for measure in measures}
-        self._draws = draws
 
     def add(self, example: int, trial: Trial) -> None:
         """Add the agreement of the explanations of one trial."""
@@ -60,25 +57,22 @@ class AgreementScores:
             axioms=trial.axioms + null.axioms,
         )
         for measure in self._measures:
-            outcome = measure.run(both)
-            pairs = outcome.pairs
-            if pairs is None:
+            outcome, found = measure.run(both), self._found[measure.name][example]
+            if outcome.pairs is None:
                 why = next(iter(outcome.why_not.values()), "")
                 self._why_not[measure.name].add(why, example)
                 continue
-            strangers = np.asarray(pairs[:count, count:], dtype=np.float64).reshape(-1)
-            self._random[measure.name][example] = mean_of_known(strangers)
+            found[-1] = mean_of_known(outcome.pairs[:count, count:].reshape(-1))
             for place, (a, b) in enumerate(self._couples):
                 if a in trial.names and b in trial.names:
-                    value = pairs[trial.names.index(a), trial.names.index(b)]
-                    self._found[measure.name][example, place] = value
+                    found[place] = outcome.pairs[trial.names.index(a), trial.names.index(b)]
 
     def matrices(self, order: Sequence[int], seed: int) -> list[dict[str, Any]]:
         """Return the mean agreement of each pair of methods with its interval, by measure."""
         key, rows = ("evaluate", "agreement", seed), []
         for measure in self._measures:
-            columns = self._found[measure.name][order]
-            random = self._random[measure.name][order][:, None]
+            found = self._found[measure.name][order]
+            columns, random = found[:, :-1], found[:, -1:]
             nulls = bootstrap_columns(np.where(np.isnan(columns), np.nan, random), key)
             means = bootstrap_columns(columns, key)
             why_not = self._why_not[measure.name].to_list()
@@ -221,7 +215,7 @@ def _find_shared_null(
     measure: MetricRequest, nulls: Array, by_method: Sequence[Interval | None], key: SeedKey
 ) -> Interval | None:
     """Return the result of random explanations, if it is the same for all methods."""
-    if not measure.has_shared_null:
+    if measure.entry.facts["null"] == "shuffles":
         return None
     if measure.aggregates:
         known = [interval for interval in by_method if interval is not None]
