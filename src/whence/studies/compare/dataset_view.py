@@ -283,6 +283,11 @@ def predict_dataset(
         inputs.report(start + len(places), len(encoded))
     row_list = [rows[number] for number in sorted(rows)]
     judged = [row for row in row_list if row["right"] is not None]
+    accuracy, n = None, len(judged)
+    if judged:
+        right = sum(row["right"] for row in judged)
+        low, high = clopper_pearson_interval(right, n) if n >= MIN_OBSERVATIONS else (None, None)
+        accuracy = {"mean": right / n, "low": low, "high": high, "n": n}
     confusion = np.zeros((len(loaded.labels), len(loaded.labels)), dtype=int)
     for row in judged:
         confusion[loaded.labels.index(row["label"]), loaded.labels.index(row["predicted"])] += 1
@@ -293,7 +298,7 @@ def predict_dataset(
         "rows": row_list,
         "given": len(inputs.examples),
         "left_out": [*inputs.list_omissions(), *without],
-        "accuracy": _compute_accuracy(judged),
+        "accuracy": accuracy,
         "confusion": confusion.tolist() if judged else None,
         "labels": list(loaded.labels),
         "surprise": _describe_surprise(bool(truth), loaded.task),
@@ -344,14 +349,6 @@ def _compute_log_probability(logits: Any, task: Task) -> Any:
     if task == "multi_label":
         return -np.logaddexp(0, -logits)
     return logits - np.logaddexp.reduce(logits)
-
-
-def _compute_accuracy(judged: list[dict[str, Any]]) -> dict[str, Any] | None:
-    if not judged:
-        return None
-    n, right = len(judged), sum(row["right"] for row in judged)
-    low, high = clopper_pearson_interval(right, n) if n >= MIN_OBSERVATIONS else (None, None)
-    return {"mean": right / n, "low": low, "high": high, "n": n}
 
 
 def _describe_surprise(labelled: bool, task: Task) -> str:

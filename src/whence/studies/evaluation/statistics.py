@@ -38,10 +38,12 @@ class AgreementScores:
         """`draws` is the number of random explanations per example to compare with, too."""
         self._measures, self._draws = list(measures), draws
         self._couples = list(combinations(methods, 2))
-        # By measure: (examples, couples), and in the last column the agreement with random explanations.
-        shape = examples, len(self._couples) + 1
-        self._found = {measure.name: np.full(shape, np.nan) for measure in measures}
+        # By measure: the agreement of each two methods, in the order of `combinations`, (examples, pairs).
+        self.pairs = {
+            measure.name: np.full((examples, len(self._couples)), np.nan) for measure in measures
+        }
         self._why_not = {measure.name: ReasonCounts() for measure in measures}
+        self._random = {measure.name: np.full(examples, np.nan) for measure in measures}
 
     def add(self, example: int, trial: Trial) -> None:
         """Add the agreement of the explanations of one trial."""
@@ -57,22 +59,24 @@ class AgreementScores:
             axioms=trial.axioms + null.axioms,
         )
         for measure in self._measures:
-            outcome, found = measure.run(both), self._found[measure.name][example]
+            outcome = measure.run(both)
             if outcome.pairs is None:
                 why = next(iter(outcome.why_not.values()), "")
                 self._why_not[measure.name].add(why, example)
                 continue
-            found[-1] = mean_of_known(outcome.pairs[:count, count:].reshape(-1))
+            strangers = outcome.pairs[:count, count:].reshape(-1)
+            self._random[measure.name][example] = mean_of_known(strangers)
             for place, (a, b) in enumerate(self._couples):
                 if a in trial.names and b in trial.names:
-                    found[place] = outcome.pairs[trial.names.index(a), trial.names.index(b)]
+                    value = outcome.pairs[trial.names.index(a), trial.names.index(b)]
+                    self.pairs[measure.name][example, place] = value
 
     def matrices(self, order: Sequence[int], seed: int) -> list[dict[str, Any]]:
         """Return the mean agreement of each pair of methods with its interval, by measure."""
         key, rows = ("evaluate", "agreement", seed), []
         for measure in self._measures:
-            found = self._found[measure.name][order]
-            columns, random = found[:, :-1], found[:, -1:]
+            columns = self.pairs[measure.name][order]
+            random = self._random[measure.name][order][:, None]
             nulls = bootstrap_columns(np.where(np.isnan(columns), np.nan, random), key)
             means = bootstrap_columns(columns, key)
             why_not = self._why_not[measure.name].to_list()
