@@ -189,12 +189,15 @@ def compare_methods(
             "null": interval_to_dict(of_nulls[place]),
             "effect": _compute_effect(columns[:, place]),
             **differences[place],
-            "beats_random": _is_gain(differences[place]) if measure.aim == "beat" else None,
+            "beats_random": None,
             "best": False,
             "why_not": notes.why_not[method, name].to_list(),
         }
         for place, method in enumerate(methods)
     ]
+    for cell in cells if measure.aim == "beat" else ():
+        gain, p = cell["gain"], cell["p"]
+        cell["beats_random"] = bool(gain and gain["mean"] > 0 and p is not None and p < LEVEL)
     pairs = [
         {"metric": name, "a": methods[a], "b": methods[b], **difference}
         for (a, b), difference in zip(couples, differences[len(methods) :], strict=True)
@@ -207,12 +210,6 @@ def compare_methods(
         "needed": count_needed_examples(max(comparisons, 1), LEVEL),
     }
     return MetricComparison(cells, pairs, facts)
-
-
-def _is_gain(difference: Mapping[str, Any]) -> bool:
-    """Return whether a difference is above zero by more than chance."""
-    gain, p = difference["gain"], difference["p"]
-    return gain is not None and gain["mean"] > 0 and p is not None and p < LEVEL
 
 
 def _find_shared_null(

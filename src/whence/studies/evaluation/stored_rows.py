@@ -90,9 +90,8 @@ def _build_stored_trial(rows: Sequence[StoreRow], setting: StoredSetting) -> Tri
     """Return a trial of stored explanations, for metrics of agreement, which ask no model: it has none."""
     first, names = rows[0], tuple(row["method"] for row in rows)
     key = tuple(first["ids"])
-    if (
-        key[-1] < 0
-    ):  # the key of an image is the hash of its pixels, stored signed, and a negative number
+    # The key of an image is the hash of its pixels, stored signed, and a negative number.
+    if key[-1] < 0:
         key = (key[0] % (1 << 64), *key[1:])
     units = find_stored_units(first["words"], setting.unit)
     return Trial(
