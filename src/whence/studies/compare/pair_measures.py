@@ -9,7 +9,7 @@ overlap of the top 5 words. The models must share a tokenizer and the numbers of
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -69,9 +69,8 @@ class HeadMeasures:
     strangers: Array  # (layers,): divergence of a head from another head of its layer
     special: Array  # (2, layers, heads)
     entropy: Array  # (2, layers, heads)
-    kinds: dict[
-        str, Array
-    ]  # by special token: (2,), its mean attention in all layers, heads and rows
+    # By special token: (2,), its mean attention in all layers, heads and rows.
+    kinds: dict[str, Array]
     # By pair of texts: (2,), the attention between their words; empty for a single text. Special tokens get the rest.
     segments: dict[str, Array]
 
@@ -298,16 +297,15 @@ def select_decision_rows(first: Inside, second: Inside) -> tuple[Floats, Floats]
 class DatasetMeasures:
     """The measures of all inputs that both models could take, in the order of the data."""
 
-    examples: list[Example]
-    heads: list[HeadMeasures]
-    overlaps: list[
-        tuple[FlowOverlap, ...]
-    ]  # as asked for, and with the other choice on special tokens
-    predictions: list[tuple[Prediction | None, Prediction | None]]  # of both models
-    shape: tuple[int, int]  # layers, heads
-    tokens: int
-    cut: int
     refused: Counter[str]
+    examples: list[Example] = field(default_factory=list)
+    heads: list[HeadMeasures] = field(default_factory=list)
+    # As asked for, and with the other choice about special tokens.
+    overlaps: list[tuple[FlowOverlap, ...]] = field(default_factory=list)
+    predictions: list[tuple[Prediction | None, Prediction | None]] = field(default_factory=list)
+    shape: tuple[int, int] = (0, 0)  # layers, heads
+    tokens: int = 0
+    cut: int = 0
 
     def facts(self, dataset: Dataset, drawn: int) -> dict[str, Any]:
         """Return the facts on the data that was read and used."""
@@ -342,43 +340,30 @@ def measure_models(
     encoded, refused = _encode_for_both(models, examples, truncate)
     advance(len(examples) - len(encoded))
     names = (models[0].loaded.name, models[1].loaded.name)
-    measures, shape = [], (0, 0)
+    measures = DatasetMeasures(refused)
     # One input at a time: what takes long is comparing the maps, not the forward passes.
     for number, items in encoded.items():
         a, b = (
             Inside(model.loaded, item, TargetSpec("predicted", None, "logit"))
             for model, item in zip(models, items, strict=True)
         )
-        shape = (a.layers, a.heads)
-        check_shape(shape, (b.layers, b.heads), names)
+        measures.shape = (a.layers, a.heads)
+        check_shape(measures.shape, (b.layers, b.heads), names)
         roots, tokens = select_decision_rows(a, b), a.tokens
         rows = (roots[0] + roots[1]) / 2
         traces = (trace_flow(a.weights(weight), roots[0]), trace_flow(b.weights(weight), roots[1]))
-        overlaps = tuple(
+        overlaps = (
             compute_flow_overlap(traces, coverage, tokens, seed, which)
             for which in (specials, not specials)
         )
-        measures.append(
-            (
-                examples[number],
-                measure_heads(a.attention(), b.attention(), rows, tokens, seed),
-                overlaps,
-                (a.prediction, b.prediction),
-            )
-        )
+        measures.examples.append(examples[number])
+        measures.heads.append(measure_heads(a.attention(), b.attention(), rows, tokens, seed))
+        measures.overlaps.append(tuple(overlaps))
+        measures.predictions.append((a.prediction, b.prediction))
+        measures.tokens += len(tokens)
+        measures.cut += bool(a.source.dropped)
         advance(1)
-    used, heads, flows, predictions = zip(*measures, strict=True)
-    first_items = [items[0] for items in encoded.values()]
-    return DatasetMeasures(
-        list(used),
-        list(heads),
-        list(flows),
-        list(predictions),
-        shape,
-        sum(map(len, first_items)),
-        sum(bool(item.source.dropped) for item in first_items),
-        refused,
-    )
+    return measures
 
 
 def _encode_for_both(
