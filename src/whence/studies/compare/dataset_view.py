@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_expit, log_softmax
 
 from whence.core.errors import (
     BadExamples,
@@ -335,20 +336,15 @@ def _compute_surprise(logits: Any, true: int | None, labelled: bool, task: Task)
     """Return the surprise in bits, from the logits: finite even if a probability rounds to 0."""
     if task == "regression" or (labelled and true is None):
         return None
-    yes = _compute_log_probability(logits, task)
+    compute_log = log_expit if task == "multi_label" else log_softmax
+    yes = compute_log(logits)
     if true is not None:
         return float(-yes[true] * _BITS_PER_NAT) + 0.0
     spread = -np.exp(yes) * yes
     if task == "multi_label":
-        no = _compute_log_probability(-logits, task)
+        no = compute_log(-logits)
         spread = spread - np.exp(no) * no
     return float(spread.sum() * _BITS_PER_NAT) + 0.0
-
-
-def _compute_log_probability(logits: Any, task: Task) -> Any:
-    if task == "multi_label":
-        return -np.logaddexp(0, -logits)
-    return logits - np.logaddexp.reduce(logits)
 
 
 def _describe_surprise(labelled: bool, task: Task) -> str:
