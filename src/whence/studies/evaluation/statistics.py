@@ -36,7 +36,7 @@ class AgreementScores:
         self, measures: Sequence[MetricRequest], methods: Sequence[str], examples: int, draws: int
     ) -> None:
         """`draws` is the number of random explanations per example to compare with, too."""
-        self._measures, self._draws = list(measures), draws
+        self._measures = list(measures)
         self._couples = list(combinations(methods, 2))
         # By measure: the agreement of each two methods, in the order of `combinations`, (examples, pairs).
         self.pairs = {
@@ -44,6 +44,7 @@ class AgreementScores:
         }
         self._why_not = {measure.name: ReasonCounts() for measure in measures}
         self._random = {measure.name: np.full(examples, np.nan) for measure in measures}
+        self._draws = draws
 
     def add(self, example: int, trial: Trial) -> None:
         """Add the agreement of the explanations of one trial."""
@@ -60,15 +61,16 @@ class AgreementScores:
         )
         for measure in self._measures:
             outcome = measure.run(both)
-            if outcome.pairs is None:
+            pairs = outcome.pairs
+            if pairs is None:
                 why = next(iter(outcome.why_not.values()), "")
                 self._why_not[measure.name].add(why, example)
                 continue
-            strangers = outcome.pairs[:count, count:].reshape(-1)
+            strangers = np.asarray(pairs[:count, count:], dtype=np.float64).reshape(-1)
             self._random[measure.name][example] = mean_of_known(strangers)
             for place, (a, b) in enumerate(self._couples):
                 if a in trial.names and b in trial.names:
-                    value = outcome.pairs[trial.names.index(a), trial.names.index(b)]
+                    value = pairs[trial.names.index(a), trial.names.index(b)]
                     self.pairs[measure.name][example, place] = value
 
     def matrices(self, order: Sequence[int], seed: int) -> list[dict[str, Any]]:
