@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from whence.core.errors import BadParameter, UnknownMethod, UnknownMetric, suggest_name
 from whence.core.files import write_if_path
 from whence.core.result import RESULT_VERSION, Result
-from whence.render.document import choose_decimals, format_interval
+from whence.render.document import Document, choose_decimals, format_interval
 from whence.render.text import escape_formula
 from whence.stats.intervals import Interval
 from whence.studies.evaluation.scores import ScoreTables
@@ -20,9 +20,6 @@ from whence.studies.evaluation.statistics import (
     compare_methods,
     compute_costs,
 )
-
-if TYPE_CHECKING:
-    from whence.render.document import Document
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class Evaluation(Result):
 
     kind: ClassVar[str] = "evaluation"
 
-    def document(self) -> "Document":
+    def document(self) -> Document:
         """Return the blocks that every surface shows."""
         from whence.studies.evaluation.report import build_document
 

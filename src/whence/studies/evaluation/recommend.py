@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from whence.core.errors import BadParameter, InputError, WhenceError
 from whence.core.progress import Progress
@@ -34,12 +34,10 @@ from whence.explain.inputs import encode_inputs
 from whence.explain.request import MethodRequest, resolve_methods
 from whence.methods import method as method_registry
 from whence.metrics import metric as metric_registry
+from whence.render.document import Document
 from whence.studies.evaluation.evaluate import RANKINGS, evaluate
 from whence.studies.evaluation.evaluation import Evaluation, describe_failure
 from whence.studies.evaluation.statistics import LEVEL, describe_too_few
-
-if TYPE_CHECKING:
-    from whence.render.document import Document
 
 BUDGET = 20_000  # forward passes
 TIMING_NOTE = (
@@ -260,7 +258,7 @@ class Recommendation(Result):
             fields[name] = tuple(fields[name])
         return RecommendationPlan(**fields)
 
-    def document(self) -> "Document":
+    def document(self) -> Document:
         """Return the blocks that every surface shows."""
         from whence.studies.evaluation.report import build_document
 
