@@ -139,10 +139,10 @@ def plan_recommendation(
     metrics: tuple[str, ...] = FIXED_METRICS
     # Sensitivity repeats every explanation.
     entry = metric_registry.get(OPTIONAL_METRIC)
-    defaults = {name: parameter.default for name, parameter in entry.parameters.items()}
+    settings = {name: parameter.default for name, parameter in entry.parameters.items()}
     lengths = chosen.values()
     repeats = sum(1 + request.extra_forwards(n) for request in affordable for n in lengths)
-    repeats *= int(entry.facts["again"](0, defaults))
+    repeats *= int(entry.facts["again"](0, settings))
     if calls + repeats <= budget:
         metrics, calls = (*FIXED_METRICS, OPTIONAL_METRIC), calls + repeats
     names = {request.name for request in affordable}
