@@ -89,6 +89,7 @@ class ExplanationRepeater(Protocol):
 
     def make(self, changes: Sequence[Change], rows: Sequence[int] | None = None) -> None:
         """Make the repeats under several changes, which is faster than one at a time."""
+        return
 
 
 ROUNDINGS = 64  # units in the last place by which outputs of a deep model may be off

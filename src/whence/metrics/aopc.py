@@ -7,7 +7,6 @@ inputs of fewer than 10 tokens skipped.
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whence.core.params import Range
 from whence.metrics import Outcome, Steps, Trial, Values, find_ranking_obstacle, metric
@@ -47,13 +46,10 @@ def aopc(
     `counting="attcat"` counts as the authors of AttCAT do (whence.metrics.aopc), and `absolute` takes the
     magnitude of each fall, as they do.
     """
-    if why := find_ranking_obstacle(trial):
-        return why
-    plan = _build_schedule(trial, steps, counting)
-    if isinstance(plan, str):
-        return plan
-    gone, at = plan
-    curves = yield trial.without_highest(gone)
+    found = yield from _remove_in_steps(trial, steps, counting)
+    if isinstance(found, str):
+        return found
+    curves, at = found
     falls = trial.base - curves[:, 1:]
     values = (np.abs(falls) if absolute else falls).mean(1)
     return Outcome(values, at=at, curves=curves)
@@ -87,21 +83,18 @@ def log_odds(
         return "A regression has no probability to take the logarithm of."
     if trial.removed.target.against is not None:
         return "A difference of two labels is no probability to take the logarithm of."
-    if why := find_ranking_obstacle(trial):
-        return why
-    plan = _build_schedule(trial, steps, counting)
-    if isinstance(plan, str):
-        return plan
-    gone, at = plan
-    curves = yield trial.without_highest(gone)
+    found = yield from _remove_in_steps(trial, steps, counting)
+    if isinstance(found, str):
+        return found
+    curves, at = found
     logs = np.log(np.maximum(curves, _LEAST))
     return Outcome((logs[:, 1:] - logs[:, :1]).mean(1), at=at, curves=curves)
 
 
-def _build_schedule(
+def _remove_in_steps(
     trial: Trial, steps: int, counting: Counting
-) -> tuple[NDArray[np.int64], Numbers] | str:
-    """Return the number of highest units removed at each step, (explanations, steps), 0 first, and the shares.
+) -> Steps[tuple[Numbers, Numbers] | str]:
+    """Return the target's probability at each step, (explanations, steps), and the shares removed, from 0 on.
 
     A sentence instead says why there are no steps.
 
@@ -109,10 +102,12 @@ def _build_schedule(
     counts shares of all tokens, special ones too, and then removes that number of non-special tokens, or all; and
     it never reaches the last place of the ranking of all tokens, so that the one there stays unless it is special.
     """
-    units, rows = len(trial.units), len(trial.names)
+    if why := find_ranking_obstacle(trial):
+        return why
+    units = len(trial.units)
     if counting == "units":
-        gone = np.array([0, *build_even_counts(units, steps)])
-        return np.tile(gone, (rows, 1)), gone / units
+        gone = [0, *build_even_counts(units, steps)]
+        return (yield trial.without_highest(gone)), np.array(gone) / units
     inside = {place for unit in trial.units for place in unit}
     others = [place for place in range(len(trial.item)) if place not in inside]
     places = units + len(others)
@@ -124,4 +119,5 @@ def _build_schedule(
     counts = np.unique(np.round(np.linspace(0, 1, steps + 1) * places).astype(np.int64))
     lowest_other = trial.scores[:, others].min(1, initial=np.inf)
     last_stays = trial.values.min(1) < lowest_other
-    return np.minimum(counts, units - last_stays[:, None]), counts / places
+    gone_by_row = np.minimum(counts, units - last_stays[:, None])
+    return (yield trial.without_highest(gone_by_row)), counts / places

@@ -3,7 +3,7 @@
 As in the code of Chefer, Gur & Wolf 2021, in tenths of the picture.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -84,8 +84,14 @@ def _compute_outcome(
     whole = trial.removed.whole
     shares = np.full((len(trial.names), len(_SHARES), len(whole)), np.nan)
     if len(ranks):
-        masks = _build_pixel_masks(trial, ranks.tolist(), lowest)
-        predictions = _predict_covered(trial, masks, fill)
+        picture, removed = trial.item.picture, trial.removed
+        assert picture is not None, "asked about before"
+        bare = replace(trial.item, tokens=(), words=())
+        covered = (
+            (removed.row, replace(bare, picture=picture.without_pixels(mask, fill)))
+            for mask in _build_pixel_masks(trial, ranks.tolist(), lowest)
+        )
+        predictions = removed.ask.shares(covered).double().cpu().numpy()
         shares[ranks, 0] = whole
         shares[ranks, 1:] = predictions.reshape(len(ranks), len(_TENTHS), -1)
     if of == "probability":
@@ -95,16 +101,6 @@ def _compute_outcome(
         right = (shares.argmax(2) == trial.truth).astype(np.float64)
         curves = np.asarray(np.where(trial.flat[:, None], np.nan, right))
     return Outcome(compute_area(curves, _SHARES), at=_SHARES, curves=curves)
-
-
-def _predict_covered(trial: Trial, masks: Iterable[NDArray[np.bool_]], fill: ImageFill) -> Numbers:
-    """Return the label probabilities with masked pixels covered, (masks, labels)."""
-    picture, removed = trial.item.picture, trial.removed
-    assert picture is not None, "asked about before"
-    bare = replace(trial.item, tokens=(), words=())
-    covered = (replace(bare, picture=picture.without_pixels(mask, fill)) for mask in masks)
-    shares = removed.ask.shares((removed.row, one) for one in covered)
-    return np.asarray(shares.double().cpu().numpy())
 
 
 def _build_pixel_masks(

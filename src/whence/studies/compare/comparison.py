@@ -1,12 +1,10 @@
 """The `Comparison` result: heads, layers, flow, words and predictions of two models, with intervals."""
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from whence.core.errors import BadParameter
 from whence.core.result import Result
-
-if TYPE_CHECKING:
-    from whence.render.document import Document
+from whence.render.document import Document
 
 
 class Comparison(Result):
@@ -14,7 +12,7 @@ class Comparison(Result):
 
     kind: ClassVar[str] = "comparison"
 
-    def document(self) -> "Document":
+    def document(self) -> Document:
         """Return the blocks that every surface shows."""
         from whence.studies.compare.report import build_document
 

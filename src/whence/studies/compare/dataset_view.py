@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_expit, log_softmax
 
 from whence.core.errors import (
     BadExamples,
@@ -191,23 +192,19 @@ class DatasetInputs:
         self._drawn = drawn
         self._progress = progress
         self._max_length = explainer.loaded.max_length
-        self._reasons = ReasonCounts()
+        self.reasons = ReasonCounts()  # of the rows that are left out
         self._first: WhenceError | None = None
         self._cut: set[int] = set()
 
     @property
     def count(self) -> int:
         """The number of usable rows."""
-        return len(self.numbers) - len(self._reasons)
+        return len(self.numbers) - len(self.reasons)
 
     def record_failure(self, place: int, _: str | None, error: WhenceError) -> None:
         """Count a row, by its place in `texts`, as one that cannot be used."""
         self._first = self._first or error
-        self.omit(place, error.code, str(error))
-
-    def omit(self, place: int, kind: str, why: str) -> None:
-        """Count a row, by its place in `texts`, as left out."""
-        self._reasons.add(why, self.numbers[place], kind)
+        self.reasons.add(str(error), self.numbers[place], error.code)
 
     def record_length(self, place: int, source: InputText) -> None:
         """Count a row if it was cut."""
@@ -230,7 +227,7 @@ class DatasetInputs:
             else f"Only the first {taken} of {given} rows were taken."
         )
         lines = [how] if taken < given else []
-        for reason in self._reasons.to_list():
+        for reason in self.reasons.to_list():
             which = ", ".join(map(str, reason["examples"]))
             more = ", ..." if reason["count"] > len(reason["examples"]) else ""
             rows = _format_rows(reason["count"])
@@ -287,6 +284,11 @@ def predict_dataset(
         inputs.report(start + len(places), len(encoded))
     row_list = [rows[number] for number in sorted(rows)]
     judged = [row for row in row_list if row["right"] is not None]
+    accuracy, n = None, len(judged)
+    if judged:
+        right = sum(row["right"] for row in judged)
+        low, high = clopper_pearson_interval(right, n) if n >= MIN_OBSERVATIONS else (None, None)
+        accuracy = {"mean": right / n, "low": low, "high": high, "n": n}
     confusion = np.zeros((len(loaded.labels), len(loaded.labels)), dtype=int)
     for row in judged:
         confusion[loaded.labels.index(row["label"]), loaded.labels.index(row["predicted"])] += 1
@@ -297,7 +299,7 @@ def predict_dataset(
         "rows": row_list,
         "given": len(inputs.examples),
         "left_out": [*inputs.list_omissions(), *without],
-        "accuracy": _compute_accuracy(judged),
+        "accuracy": accuracy,
         "confusion": confusion.tolist() if judged else None,
         "labels": list(loaded.labels),
         "surprise": _describe_surprise(bool(truth), loaded.task),
@@ -334,28 +336,15 @@ def _compute_surprise(logits: Any, true: int | None, labelled: bool, task: Task)
     """Return the surprise in bits, from the logits: finite even if a probability rounds to 0."""
     if task == "regression" or (labelled and true is None):
         return None
-    yes = _compute_log_probability(logits, task)
+    compute_log = log_expit if task == "multi_label" else log_softmax
+    yes = compute_log(logits)
     if true is not None:
         return float(-yes[true] * _BITS_PER_NAT) + 0.0
     spread = -np.exp(yes) * yes
     if task == "multi_label":
-        no = _compute_log_probability(-logits, task)
+        no = compute_log(-logits)
         spread = spread - np.exp(no) * no
     return float(spread.sum() * _BITS_PER_NAT) + 0.0
-
-
-def _compute_log_probability(logits: Any, task: Task) -> Any:
-    if task == "multi_label":
-        return -np.logaddexp(0, -logits)
-    return logits - np.logaddexp.reduce(logits)
-
-
-def _compute_accuracy(judged: list[dict[str, Any]]) -> dict[str, Any] | None:
-    if not judged:
-        return None
-    n, right = len(judged), sum(row["right"] for row in judged)
-    low, high = clopper_pearson_interval(right, n) if n >= MIN_OBSERVATIONS else (None, None)
-    return {"mean": right / n, "low": low, "high": high, "n": n}
 
 
 def _describe_surprise(labelled: bool, task: Task) -> str:
@@ -419,7 +408,7 @@ def summarise_words(
             for word, share in shares.items():
                 word_shares[explanation.prediction.label][word][number] = share
         else:
-            inputs.omit(place, "zero", f"{method} gives every word a score of 0.")
+            inputs.reasons.add(f"{method} gives every word a score of 0.", number, "zero")
     return {
         "kind": "leaning",
         "model": explainer.loaded.name,

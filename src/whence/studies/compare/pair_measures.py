@@ -9,7 +9,7 @@ overlap of the top 5 words. The models must share a tokenizer and the numbers of
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ from whence.flow.heads import (
     compute_special_mass,
     jensen_shannon,
 )
-from whence.flow.weights import EdgeWeightName, EdgeWeights
+from whence.flow.weights import EdgeWeightName
 from whence.stats.rank import kendall, top_k_overlap
 from whence.tracing.target import TargetSpec
 
@@ -64,14 +64,13 @@ _STRANGER_ROWS = 64
 class HeadMeasures:
     """Attention measures of one input; in pairs of values the first model comes first."""
 
-    divergence: Array  # (layers, heads), in bits
-    decision: Array  # the same, over the rows that the decision reads
+    divergence: Floats  # (layers, heads), in bits
+    decision: Floats  # the same, over the rows that the decision reads
     strangers: Array  # (layers,): divergence of a head from another head of its layer
     special: Array  # (2, layers, heads)
     entropy: Array  # (2, layers, heads)
-    kinds: dict[
-        str, Array
-    ]  # by special token: (2,), its mean attention in all layers, heads and rows
+    # By special token: (2,), its mean attention in all layers, heads and rows.
+    kinds: dict[str, Array]
     # By pair of texts: (2,), the attention between their words; empty for a single text. Special tokens get the rest.
     segments: dict[str, Array]
 
@@ -98,11 +97,11 @@ def measure_heads(
     means = [
         np.mean([layer.mean(0, dtype=np.float64) for layer in maps], axis=0) for maps in (a, b)
     ]
-    kinds = {}
+    kinds: dict[str, Array] = {}
     for name in dict.fromkeys(token.text for token in tokens if token.special):
         places = [token.special and token.text == name for token in tokens]
         kinds[name] = np.array([mean.mean(0)[places].sum() for mean in means])
-    segments = {}
+    segments: dict[str, Array] = {}
     words = [np.array([not t.special and t.segment == s for t in tokens]) for s in (0, 1)]
     if all(side.any() for side in words):
         for name in SEGMENT_PAIRS:
@@ -129,13 +128,15 @@ def check_vocabulary(base: Explainer, tuned: Explainer) -> None:
 
     Tokens that only one of them has are found by `check_tokens` when a text uses them.
     """
+    vocabularies: list[dict[str, int]] = []
     for model in (base, tuned):
         if model.tokenizer is None:
             raise NoTokenizer(
                 f"{model.loaded.name!r} has no tokenizer: it cannot be seen whether both models read a text alike. "
                 "Pass one: whence.load(model, tokenizer=...)."
             )
-    own, other = (model.tokenizer.get_vocab() for model in (base, tuned))
+        vocabularies.append(model.tokenizer.get_vocab())
+    own, other = vocabularies
     differ = [token for token in own if other.get(token, own[token]) != own[token]]
     if differ:
         token = min(differ, key=lambda name: own[name])
@@ -201,10 +202,7 @@ _RANDOM_DRAWS = 200  # random edge sets per input
 
 @dataclass(frozen=True)
 class FlowOverlap:
-    """Overlap of two models' covering edge sets; NaN without edges, or with too many to sort.
-
-    `other_` is the same with the opposite choice about edges that end on special tokens.
-    """
+    """Overlap of two models' covering edge sets; NaN without edges, or with too many to sort."""
 
     layers: Array  # Jaccard index by layer
     layers_chance: Array
@@ -212,37 +210,19 @@ class FlowOverlap:
     chance: float = float("nan")
     only_a: float = float("nan")  # share of the union
     only_b: float = float("nan")
-    other_jaccard: float = float("nan")
-    other_chance: float = float("nan")
 
 
 def compute_flow_overlap(
-    a: EdgeWeights,
-    b: EdgeWeights,
-    roots: tuple[Floats, Floats],
-    coverage: float,
-    tokens: Sequence[Token],
-    seed: int,
-    specials: bool = False,
-) -> FlowOverlap:
-    """Compare the edges that carry the share `coverage` of the flow from the decision in both models.
-
-    Without `specials`, edges that end on special tokens are left out of the sets and of the flow to be covered.
-    """
-    traces = (trace_flow(a, roots[0]), trace_flow(b, roots[1]))
-    overlap, other = (
-        _compare_covering_edges(traces, coverage, tokens, seed, s) for s in (specials, not specials)
-    )
-    return replace(overlap, other_jaccard=other.jaccard, other_chance=other.chance)
-
-
-def _compare_covering_edges(
     traces: tuple[TracedFlow, TracedFlow],
     coverage: float,
     tokens: Sequence[Token],
     seed: int,
     specials: bool,
 ) -> FlowOverlap:
+    """Compare the edges that carry the share `coverage` of the flow from the decision in both models.
+
+    Without `specials`, edges that end on special tokens are left out of the sets and of the flow to be covered.
+    """
     weights = traces[0].weights
     depth, heads, length = weights.layers, weights.edge.shape[1], weights.tokens
     unknown = FlowOverlap(np.full(depth, np.nan), np.full(depth, np.nan))
@@ -317,14 +297,15 @@ def select_decision_rows(first: Inside, second: Inside) -> tuple[Floats, Floats]
 class DatasetMeasures:
     """The measures of all inputs that both models could take, in the order of the data."""
 
-    examples: list[Example]
-    heads: list[HeadMeasures]
-    overlaps: list[FlowOverlap]
-    predictions: list[tuple[Prediction | None, Prediction | None]]  # of both models
-    shape: tuple[int, int]  # layers, heads
-    tokens: int
-    cut: int
     refused: Counter[str]
+    examples: list[Example] = field(default_factory=list)
+    heads: list[HeadMeasures] = field(default_factory=list)
+    # As asked for, and with the other choice about special tokens.
+    overlaps: list[tuple[FlowOverlap, ...]] = field(default_factory=list)
+    predictions: list[tuple[Prediction | None, Prediction | None]] = field(default_factory=list)
+    shape: tuple[int, int] = (0, 0)  # layers, heads
+    tokens: int = 0
+    cut: int = 0
 
     def facts(self, dataset: Dataset, drawn: int) -> dict[str, Any]:
         """Return the facts on the data that was read and used."""
@@ -359,39 +340,30 @@ def measure_models(
     encoded, refused = _encode_for_both(models, examples, truncate)
     advance(len(examples) - len(encoded))
     names = (models[0].loaded.name, models[1].loaded.name)
-    measures, shape = [], (0, 0)
+    measures = DatasetMeasures(refused)
     # One input at a time: what takes long is comparing the maps, not the forward passes.
     for number, items in encoded.items():
         a, b = (
             Inside(model.loaded, item, TargetSpec("predicted", None, "logit"))
             for model, item in zip(models, items, strict=True)
         )
-        shape = (a.layers, a.heads)
-        check_shape(shape, (b.layers, b.heads), names)
+        measures.shape = (a.layers, a.heads)
+        check_shape(measures.shape, (b.layers, b.heads), names)
         roots, tokens = select_decision_rows(a, b), a.tokens
-        weights = (a.weights(weight), b.weights(weight))
         rows = (roots[0] + roots[1]) / 2
-        measures.append(
-            (
-                examples[number],
-                measure_heads(a.attention(), b.attention(), rows, tokens, seed),
-                compute_flow_overlap(*weights, roots, coverage, tokens, seed, specials),
-                (a.prediction, b.prediction),
-            )
+        traces = (trace_flow(a.weights(weight), roots[0]), trace_flow(b.weights(weight), roots[1]))
+        overlaps = (
+            compute_flow_overlap(traces, coverage, tokens, seed, which)
+            for which in (specials, not specials)
         )
+        measures.examples.append(examples[number])
+        measures.heads.append(measure_heads(a.attention(), b.attention(), rows, tokens, seed))
+        measures.overlaps.append(tuple(overlaps))
+        measures.predictions.append((a.prediction, b.prediction))
+        measures.tokens += len(tokens)
+        measures.cut += bool(a.source.dropped)
         advance(1)
-    used, heads, overlaps, predictions = map(list, zip(*measures, strict=True))
-    first_items = [items[0] for items in encoded.values()]
-    return DatasetMeasures(
-        used,
-        heads,
-        overlaps,
-        predictions,
-        shape,
-        sum(map(len, first_items)),
-        sum(bool(item.source.dropped) for item in first_items),
-        refused,
-    )
+    return measures
 
 
 def _encode_for_both(

@@ -104,10 +104,10 @@ def compute_comparison_statistics(
         np.stack([getattr(heads, what) for heads in measures.heads])
         for what in ("divergence", "decision", "special", "entropy")
     )
-    overlaps = {
-        what: np.array([getattr(overlap, what) for overlap in measures.overlaps])
-        for what in vars(measures.overlaps[0])
-    }
+    overlap, other = (
+        {what: np.array([getattr(one, what) for one in side]) for what in vars(side[0])}
+        for side in zip(*measures.overlaps, strict=True)
+    )
     heads = _join_columns(
         [{"layer": layer, "head": head} for layer in range(depth) for head in range(width)],
         divergence=summary.means(divergence),
@@ -121,8 +121,8 @@ def compute_comparison_statistics(
         decision=summary.means(decision.mean(2)),
         special=summary.pairs(special[:, 0].mean(2), special[:, 1].mean(2)),
         strangers=summary.means(np.stack([heads.strangers for heads in measures.heads])),
-        overlap=summary.means(overlaps["layers"]),
-        chance=summary.means(overlaps["layers_chance"]),
+        overlap=summary.means(overlap["layers"]),
+        chance=summary.means(overlap["layers_chance"]),
     )
     flat = divergence.reshape(len(divergence), -1)
     by_head = rank_columns(summary, flat, [head["divergence"] for head in heads])
@@ -135,11 +135,10 @@ def compute_comparison_statistics(
         "overlap": {
             "coverage": coverage,
             "specials": specials,
-            **{w: summary.mean(overlaps[w]) for w in ("jaccard", "chance", "only_a", "only_b")},
+            **{w: summary.mean(overlap[w]) for w in ("jaccard", "chance", "only_a", "only_b")},
             "other": {
                 "specials": not specials,
-                "jaccard": summary.mean(overlaps["other_jaccard"]),
-                "chance": summary.mean(overlaps["other_chance"]),
+                **{what: summary.mean(other[what]) for what in ("jaccard", "chance")},
             },
         },
         "changed": {
@@ -197,9 +196,6 @@ def _pair_by_name(
     return [{"name": name, "figures": pair} for name, pair in zip(names, pairs, strict=True)]
 
 
-OptionalPredictions = Sequence[Prediction | None]
-
-
 def compare_predictions(
     models: tuple[Explainer, Explainer],
     predictions: Sequence[tuple[Prediction | None, Prediction | None]],
@@ -210,18 +206,18 @@ def compare_predictions(
     first, second = (model.loaded for model in models)
     if not (first.is_classifier or second.is_classifier):
         return None
-    facts: JsonDict = {"agreement": None, "without_agreement": None}
+    agreement, without = None, None
     if first.labels != second.labels or first.task != second.task:
         headless = [
             f"The {which} model has no classification head, and predicts nothing."
             for which, model in (("first", first), ("second", second))
             if not model.is_classifier
         ]
-        facts["without_agreement"] = [*headless, "The models do not have the same labels."][0]
+        without = [*headless, "The models do not have the same labels."][0]
     elif first.task == "regression":
-        facts["without_agreement"] = "The models predict a number: agreement is counted of classes."
+        without = "The models predict a number: agreement is counted of classes."
     else:
-        facts["agreement"] = summary.mean(
+        agreement = summary.mean(
             [float(a is not None and b is not None and a.index == b.index) for a, b in predictions]
         )
     right: list[Array | None] = []
@@ -233,18 +229,21 @@ def compare_predictions(
             right.append(None)
             why = str(error)
     a, b = right
-    if a is None and b is None:
-        return {**facts, "accuracy": None, "without_accuracy": why}
-    accuracy = {
-        "a": None if a is None else summary.mean(a),
-        "b": None if b is None else summary.mean(b),
-        "change": None if a is None or b is None else summary.mean(b - a),
+    accuracy = {"a": a, "b": b, "change": None if a is None or b is None else b - a}
+    known = {
+        name: None if values is None else summary.mean(values) for name, values in accuracy.items()
     }
-    return {**facts, "accuracy": accuracy, "without_accuracy": None}
+    unknown = a is None and b is None
+    return {
+        "agreement": agreement,
+        "without_agreement": without,
+        "accuracy": None if unknown else known,
+        "without_accuracy": why if unknown else None,
+    }
 
 
 def _compute_correctness(
-    explainer: Explainer, predictions: OptionalPredictions, examples: Sequence[Example]
+    explainer: Explainer, predictions: Sequence[Prediction | None], examples: Sequence[Example]
 ) -> Array | None:
     """Return 1 for correct predictions, NaN without a true label; None if the model has no classes."""
     if explainer.loaded.task != "single_label":
@@ -295,9 +294,8 @@ def describe_comparison(data: Mapping[str, Any]) -> str:
         f"({format_mean(far['divergence'], ' bits')})"
     )
     if len(layers) > 1:
-        text += (
-            f" and nearest in layer {near['layer']} ({format_mean(near['divergence'], ' bits')})"
-        )
+        bits = format_mean(near["divergence"], " bits")
+        text += f" and nearest in layer {near['layer']} ({bits})"
     if strangers["n"]:
         bits = format_mean(strangers, " bits")
         text += f"; two different heads of layer {far['layer']} are {bits} apart"
@@ -310,19 +308,20 @@ def describe_comparison(data: Mapping[str, Any]) -> str:
         text += f"; {others} other{'s' * (others > 1)} cannot be told from it."
     else:
         text += ", surely more than any other."
+
+    def format_overlap(facts: Mapping[str, Any], unit: str = "") -> str:
+        chance = format_mean(facts["chance"])
+        return f"{format_mean(facts['jaccard'])} ({unit}random edges: {chance})"
+
     overlap, attribution = data["overlap"], data["attribution"]
+    other = overlap["other"]
     if overlap["jaccard"]["n"]:
         text += (
             f" Of the edges {EDGE_KINDS[overlap['specials']]} that carry {overlap['coverage']:.0%} of what all such "
-            f"edges carry, the models share {format_mean(overlap['jaccard'])} (Jaccard index; random edges: "
-            f"{format_mean(overlap['chance'])})"
+            f"edges carry, the models share {format_overlap(overlap, 'Jaccard index; ')}"
         )
-        other = overlap["other"]
         if other["jaccard"]["n"]:
-            text += (
-                f"; of those {EDGE_KINDS[other['specials']]}, {format_mean(other['jaccard'])} (random edges: "
-                f"{format_mean(other['chance'])})"
-            )
+            text += f"; of those {EDGE_KINDS[other['specials']]}, {format_overlap(other)}"
         text += "."
     if attribution is not None and attribution["tau"]["n"]:
         text += (

@@ -88,9 +88,10 @@ def split_examples(
                 why = f"The example has {has}, and its own was to be explained. Give it one, or another target."
                 refuse(number, BadExamples(why))
                 continue
+            mask = None
             try:
-                maskless = example.mask is None or loaded.processor is None
-                mask = None if maskless else fit_mask(example.mask, loaded.processor)
+                if example.mask is not None and loaded.processor is not None:
+                    mask = fit_mask(example.mask, loaded.processor)
             except (BadExamples, BadPicture) as error:
                 refuse(number, error)
                 continue

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from whence.core.errors import BadParameter, UnknownMethod, UnknownMetric, suggest_name
 from whence.core.files import write_if_path
 from whence.core.result import RESULT_VERSION, Result
-from whence.render.document import choose_decimals, format_interval
+from whence.render.document import Document, choose_decimals, format_interval
 from whence.render.text import escape_formula
 from whence.stats.intervals import Interval
 from whence.studies.evaluation.scores import ScoreTables
@@ -20,9 +20,6 @@ from whence.studies.evaluation.statistics import (
     compare_methods,
     compute_costs,
 )
-
-if TYPE_CHECKING:
-    from whence.render.document import Document
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class Evaluation(Result):
 
     kind: ClassVar[str] = "evaluation"
 
-    def document(self) -> "Document":
+    def document(self) -> Document:
         """Return the blocks that every surface shows."""
         from whence.studies.evaluation.report import build_document
 
@@ -144,7 +141,16 @@ class Evaluation(Result):
         """
         if what not in ("cells", "pairs"):
             raise BadParameter(f"what must be 'cells' or 'pairs'. Got {what!r}.")
-        return write_if_path(_format_csv(self.data, what), path)
+        setting, facts = self.data["setting"], self.data.get("data") or {}
+        about = [self.data["model"]["name"], setting["remove"], setting["unit"], setting["seed"]]
+        drawn = facts.get("rows") if facts.get("drawn") is None else facts["drawn"]
+        sample = [facts.get("name"), facts.get("rows"), drawn, facts.get("seed")]
+        rows = _list_cell_figures(self.data) if what == "cells" else _list_pair_figures(self.data)
+        stream = StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(_CSV_COLUMNS[what].split())
+        writer.writerows(map(escape_formula, [*about, *row, *sample]) for row in rows)
+        return write_if_path(stream.getvalue(), path)
 
     def plot(self, path: str | Path | None = None) -> str:
         """Return a drawing in SVG, a panel for each metric, and write it if a path is given."""
@@ -331,20 +337,6 @@ def _name_examples(row: Mapping[str, Any]) -> str:
     named = ", ".join(str(number) for number in row["examples"])
     more = ", ..." if count > len(row["examples"]) else ""
     return f"{count} example{'' if count == 1 else 's'} (number {named}{more})"
-
-
-def _format_csv(data: Mapping[str, Any], what: Literal["cells", "pairs"]) -> str:
-    """Return CSV with all figures in full: one row per method and metric, or per pair of methods and metric."""
-    setting, facts = data["setting"], data.get("data") or {}
-    about = [data["model"]["name"], setting["remove"], setting["unit"], setting["seed"]]
-    drawn = facts.get("rows") if facts.get("drawn") is None else facts["drawn"]
-    sample = [facts.get("name"), facts.get("rows"), drawn, facts.get("seed")]
-    rows = _list_cell_figures(data) if what == "cells" else _list_pair_figures(data)
-    stream = StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(_CSV_COLUMNS[what].split())
-    writer.writerows(map(escape_formula, [*about, *row, *sample]) for row in rows)
-    return stream.getvalue()
 
 
 _CSV_COLUMNS = {

@@ -68,11 +68,6 @@ class MetricRequest:
         return None if isinstance(null, str) else float(null)
 
     @property
-    def has_shared_null(self) -> bool:
-        """Whether all explanations of an input have the same null value."""
-        return bool(self.entry.facts["null"] != "shuffles")
-
-    @property
     def aim(self) -> str:
         """The aim of an explanation relative to the null value: "beat" it, or "reach" it."""
         return str(self.entry.facts.get("aim", "beat"))
@@ -91,7 +86,7 @@ class MetricRequest:
 
     def build_null_trials(self, trial: Trial, draws: int) -> list[Trial]:
         """Return random explanations: one trial of them for all rows of the trial, or one for each."""
-        rows = [0] if self.has_shared_null else range(len(trial.names))
+        rows = range(len(trial.names)) if self.entry.facts["null"] == "shuffles" else [0]
         return [build_null_trial(self.entry, trial, row, draws) for row in rows]
 
     def aggregate(self, parts: Array, names: Sequence[str]) -> float:
@@ -224,15 +219,8 @@ def _build_result(
         names = names or tuple(null.parts)
         draws = np.stack([null.parts[name] for name in names], -1)
         drawn = tuple(tuple(map(_none_if_nan, draw)) for draw in draws)
-    return MetricResult(
-        _none_if_nan(outcome.values[row]),
-        chance,
-        outcome.why_not.get(row),
-        outcome.error,
-        names,
-        own,
-        drawn,
-    )
+    value, why = _none_if_nan(outcome.values[row]), outcome.why_not.get(row)
+    return MetricResult(value, chance, why, outcome.error, names, own, drawn)
 
 
 def _none_if_nan(value: Any) -> float | None:

@@ -21,7 +21,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from statistics import fmean
+from typing import Any, ClassVar
 
 from whence.core.errors import BadParameter, InputError, WhenceError
 from whence.core.progress import Progress
@@ -33,12 +34,10 @@ from whence.explain.inputs import encode_inputs
 from whence.explain.request import MethodRequest, resolve_methods
 from whence.methods import method as method_registry
 from whence.metrics import metric as metric_registry
+from whence.render.document import Document
 from whence.studies.evaluation.evaluate import RANKINGS, evaluate
 from whence.studies.evaluation.evaluation import Evaluation, describe_failure
 from whence.studies.evaluation.statistics import LEVEL, describe_too_few
-
-if TYPE_CHECKING:
-    from whence.render.document import Document
 
 BUDGET = 20_000  # forward passes
 TIMING_NOTE = (
@@ -138,7 +137,12 @@ def plan_recommendation(
     chosen = next((sample for sample in samples if fits(affordable, sample)), few)
     calls = count_calls(affordable, chosen)
     metrics: tuple[str, ...] = FIXED_METRICS
-    repeats = _count_repeat_calls(affordable, list(chosen.values()))
+    # Sensitivity repeats every explanation.
+    entry = metric_registry.get(OPTIONAL_METRIC)
+    settings = {name: parameter.default for name, parameter in entry.parameters.items()}
+    lengths = chosen.values()
+    repeats = sum(1 + request.extra_forwards(n) for request in affordable for n in lengths)
+    repeats *= int(entry.facts["again"](0, settings))
     if calls + repeats <= budget:
         metrics, calls = (*FIXED_METRICS, OPTIONAL_METRIC), calls + repeats
     names = {request.name for request in affordable}
@@ -221,14 +225,6 @@ def _count_calls(requests: Sequence[MethodRequest], lengths: Sequence[int]) -> i
     return tries + sum(1 + count_extra(tokens) + shares + tokens + 1 for tokens in lengths)
 
 
-def _count_repeat_calls(requests: Sequence[MethodRequest], lengths: Sequence[int]) -> int:
-    """Return the forward passes of repeating explanations as often as `sensitivity` does."""
-    entry = metric_registry.get(OPTIONAL_METRIC)
-    defaults = {name: parameter.default for name, parameter in entry.parameters.items()}
-    calls = sum(1 + request.extra_forwards(n) for request in requests for n in lengths)
-    return int(entry.facts["again"](0, defaults)) * calls
-
-
 _MAX_NAMED_METHODS = 3  # methods named in a sentence
 _AS_QUICK = 1.25  # times the quickest; two runs of one method differ by as much
 
@@ -262,7 +258,7 @@ class Recommendation(Result):
             fields[name] = tuple(fields[name])
         return RecommendationPlan(**fields)
 
-    def document(self) -> "Document":
+    def document(self) -> Document:
         """Return the blocks that every surface shows."""
         from whence.studies.evaluation.report import build_document
 
@@ -345,7 +341,10 @@ def apply_rule(
     if not candidates:
         sentence = _describe_no_candidate(table, n) + untested
         return {"method": None, "best": None, "equals": [], "sentence": sentence}
-    effects = {name: _compute_mean_effect(table, name) for name in candidates}
+    effects = {}
+    for name in candidates:
+        cells = [table.cell(name, metric) for metric in DECIDING_METRICS]
+        effects[name] = fmean(cell.effect for cell in cells if cell.effect is not None)
     outdone = {
         name
         for name in candidates
@@ -364,12 +363,6 @@ def apply_rule(
     chosen = max((n for n in equals if costs[n] <= most), key=lambda name: effects[name])
     sentence = _describe_choice(table, chosen, best, candidates, costs, n, timed=timed) + untested
     return {"method": chosen, "best": best, "equals": equals, "sentence": sentence}
-
-
-def _compute_mean_effect(table: Evaluation, method: str) -> float:
-    effects = [table.cell(method, metric).effect for metric in DECIDING_METRICS]
-    known = [effect for effect in effects if effect is not None]
-    return sum(known) / len(known)
 
 
 def _find_losing_metrics(table: Evaluation, method: str, best: str) -> list[str]:

@@ -124,27 +124,22 @@ class ReasonCounts:
     """
 
     def __init__(self) -> None:
-        self._reasons: dict[str, dict[str, Any]] = {}
+        # By kind: the wording for each example.
+        self._reasons: dict[str, dict[int, str]] = defaultdict(dict)
 
     def add(self, why: str, example: int, code: str | None = None) -> None:
         """Count one example; `code` is the error code, if the reason is an error."""
         kind = why if code is None else f"{code}: {_VALUES.sub('', why)}"
-        reason = self._reasons.setdefault(kind, {"why": why, "examples": []})
-        if example < min(reason["examples"], default=example):
-            reason["why"] = why
-        reason["examples"].append(example)
+        self._reasons[kind][example] = why
 
     def __len__(self) -> int:
-        return sum(len(reason["examples"]) for reason in self._reasons.values())
+        return sum(map(len, self._reasons.values()))
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return the reasons as plain data, the most frequent first."""
-        rows = [
-            {
-                "why": reason["why"],
-                "count": len(reason["examples"]),
-                "examples": sorted(reason["examples"])[:_MAX_NAMED_EXAMPLES],
-            }
-            for reason in self._reasons.values()
-        ]
+        rows = []
+        for wordings in self._reasons.values():
+            examples = sorted(wordings)
+            why, named = wordings[examples[0]], examples[:_MAX_NAMED_EXAMPLES]
+            rows.append({"why": why, "count": len(examples), "examples": named})
         return sorted(rows, key=lambda row: (-row["count"], row["examples"]))

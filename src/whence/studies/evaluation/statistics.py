@@ -37,7 +37,6 @@ class AgreementScores:
     ) -> None:
         """`draws` is the number of random explanations per example to compare with, too."""
         self._measures = list(measures)
-        self._methods = list(methods)
         self._couples = list(combinations(methods, 2))
         # By measure: the agreement of each two methods, in the order of `combinations`, (examples, pairs).
         self.pairs = {
@@ -192,12 +191,15 @@ def compare_methods(
             "null": interval_to_dict(of_nulls[place]),
             "effect": _compute_effect(columns[:, place]),
             **differences[place],
-            "beats_random": _is_gain(differences[place]) if measure.aim == "beat" else None,
+            "beats_random": None,
             "best": False,
             "why_not": notes.why_not[method, name].to_list(),
         }
         for place, method in enumerate(methods)
     ]
+    for cell in cells if measure.aim == "beat" else ():
+        gain, p = cell["gain"], cell["p"]
+        cell["beats_random"] = bool(gain and gain["mean"] > 0 and p is not None and p < LEVEL)
     pairs = [
         {"metric": name, "a": methods[a], "b": methods[b], **difference}
         for (a, b), difference in zip(couples, differences[len(methods) :], strict=True)
@@ -212,17 +214,11 @@ def compare_methods(
     return MetricComparison(cells, pairs, facts)
 
 
-def _is_gain(difference: Mapping[str, Any]) -> bool:
-    """Return whether a difference is above zero by more than chance."""
-    gain, p = difference["gain"], difference["p"]
-    return gain is not None and gain["mean"] > 0 and p is not None and p < LEVEL
-
-
 def _find_shared_null(
     measure: MetricRequest, nulls: Array, by_method: Sequence[Interval | None], key: SeedKey
 ) -> Interval | None:
     """Return the result of random explanations, if it is the same for all methods."""
-    if not measure.has_shared_null:
+    if measure.entry.facts["null"] == "shuffles":
         return None
     if measure.aggregates:
         known = [interval for interval in by_method if interval is not None]

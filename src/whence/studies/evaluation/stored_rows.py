@@ -66,18 +66,12 @@ def record_stored_rows(
 
 def _parse_metric_result(row: StoreRow) -> MetricResult:
     names, parts, flat = row["part_names"] or (), row["parts"], row["null_parts"]
-    size = len(names)
-    return MetricResult(
-        row["value"],
-        row["null"],
-        row["why"],
-        row["error"],
-        tuple(names),
-        None if parts is None else tuple(parts),
-        None
-        if flat is None
-        else tuple(tuple(flat[at : at + size]) for at in range(0, len(flat), size)),
-    )
+    size, drawn = len(names), None
+    if flat is not None:
+        drawn = tuple(tuple(flat[at : at + size]) for at in range(0, len(flat), size))
+    own = None if parts is None else tuple(parts)
+    figures = (row["value"], row["null"], row["why"], row["error"])
+    return MetricResult(*figures, tuple(names), own, drawn)
 
 
 def find_stored_units(words: Sequence[int | None], unit: str) -> tuple[tuple[int, ...], ...]:
@@ -96,9 +90,8 @@ def _build_stored_trial(rows: Sequence[StoreRow], setting: StoredSetting) -> Tri
     """Return a trial of stored explanations, for metrics of agreement, which ask no model: it has none."""
     first, names = rows[0], tuple(row["method"] for row in rows)
     key = tuple(first["ids"])
-    if (
-        key[-1] < 0
-    ):  # the key of an image is the hash of its pixels, stored signed, and a negative number
+    # The key of an image is the hash of its pixels, stored signed, and a negative number.
+    if key[-1] < 0:
         key = (key[0] % (1 << 64), *key[1:])
     units = find_stored_units(first["words"], setting.unit)
     return Trial(
