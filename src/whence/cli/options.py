@@ -171,14 +171,18 @@ class MethodOptions:
         self.names = split_names(self.method)
         self.params = parse_params(self.param)
 
-    def check(self, fillers: dict[str, int]) -> None:
-        """Raise for unknown methods and invalid parameters, before a model is loaded."""
+    def resolve(self, fillers: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+        """Return the parameters of each method; raise for unknown methods and invalid parameters.
+
+        Without names, parameters that no default method has are refused.
+        """
         from whence.explain.request import check_default_parameters, resolve_methods
 
-        if self.names:
-            resolve_methods(self.names, self.params, fillers, from_text=True)
-        else:
+        if not self.names:
             check_default_parameters(self.params, fillers)
+            return {}
+        requests = resolve_methods(self.names, self.params, fillers, from_text=True)
+        return {request.name: request.params for request in requests}
 
 
 @dataclass
@@ -268,6 +272,12 @@ def parse_params(entries: list[str] | None) -> dict[str, str]:
             raise BadParameter(f"--param takes NAME=VALUE. Got {entry!r}.")
         values[name] = value
     return values
+
+
+def check_budget(budget: int | None) -> None:
+    """Raise BadParameter for a budget that allows nothing."""
+    if budget is not None and budget < 1:
+        raise BadParameter(f"--budget must be a number of model calls, at least 1. Got {budget}.")
 
 
 def split_params(
@@ -367,13 +377,12 @@ class InputOptions:
             with pause_garbage_collection():
                 from whence.data.example import StoredImage
                 from whence.data.images import find_image_name, open_image
-                from whence.explain.request import resolve_methods
 
                 if removal is not None:
                     removal.check()
                 # The default method of a picture depends on the model.
                 if methods.names or not self.is_image:
-                    methods.check(PLACEHOLDER_FILLS if self.is_image else PLACEHOLDER_TOKENS)
+                    methods.resolve(PLACEHOLDER_FILLS if self.is_image else PLACEHOLDER_TOKENS)
                 beside: dict[str, Any] = {}
                 if image is not None:
                     beside["image"] = StoredImage(open_image(image), find_image_name(image))
@@ -387,12 +396,12 @@ class InputOptions:
                     f"Give a text or --image, not both: {explainer.loaded.name!r} does not hold pictures against texts, "
                     "as models such as CLIP do."
                 )
-            names = methods.names or [explainer.default_method(**beside)]
-            requests = resolve_methods(names, methods.params, explainer.fillers, from_text=True)
+            methods.names = methods.names or [explainer.default_method(**beside)]
+            resolved = methods.resolve(explainer.fillers)
             answers = tuple(self.answer or [])
             how = {
-                "method": [request.name for request in requests],
-                "params": {request.name: request.params for request in requests},
+                "method": list(resolved),
+                "params": resolved,
                 "of": self.of,
                 "truncate": self.truncate,
                 "at": self.at,

@@ -242,6 +242,11 @@ def format_input_warnings(payload: Mapping[str, Any]) -> str:
     return " ".join(warnings)
 
 
+def format_count(count: int, noun: str, plural: str = "s") -> str:
+    """Return a number with its noun; `plural` is the ending of the plural."""
+    return f"{count:,} {noun}{'' if count == 1 else plural}"
+
+
 _COLUMN_ROLES = (("text", "texts"), ("pair", "second texts"), ("label", "labels"))
 
 

@@ -23,7 +23,7 @@ from whence.render.document import (
     format_interval,
     format_number,
 )
-from whence.render.text import format_probability, format_row_sample
+from whence.render.text import format_count, format_probability, format_row_sample
 from whence.studies.audit.report import build_sections as build_audit_sections
 from whence.studies.audit.report import format_answer
 from whence.studies.evaluation.report import (
@@ -100,7 +100,7 @@ def _list_facts(data: JsonObject) -> Iterator[tuple[str, str]]:
     yield "metrics", _format_list(data["metrics"], 40)
     if data["metrics"]:
         how = f"removed by {setting['remove']}, " if setting.get("remove") else ""
-        rankings = _format_count(setting["rankings"], "random explanation")
+        rankings = format_count(setting["rankings"], "random explanation")
         yield "tested", f"{how}{setting['unit']} by {setting['unit']}, {rankings} of each example"
     yield "seed", str(setting["seed"])
     most = sorted(predictions["classes"].items(), key=lambda pair: (-pair[1], pair[0]))
@@ -111,7 +111,7 @@ def _list_facts(data: JsonObject) -> Iterator[tuple[str, str]]:
         yield "accuracy", _format_percent(predictions["accuracy"]) + share
     bad, failed = data["data"]["bad"]["count"], sum(row["count"] for row in data["failures"])
     yield "bad rows", f"{bad:,}" if bad else ""
-    yield "failures", _format_count(failed, "explanation") if failed else ""
+    yield "failures", format_count(failed, "explanation") if failed else ""
     if data["audit"]:
         yield "attention is an explanation here", format_answer(data["audit"])
 
@@ -120,7 +120,7 @@ def _describe_data(data: JsonObject) -> str:
     source, sample = data["data"], (data["evaluation"] or {}).get("data")
     columns = [f"{role} from {name!r}" for role, name in source.get("columns", {}).items()]
     guessed = f" ({_format_list(source['guessed'])} guessed)" if source.get("guessed") else ""
-    text = f"{source['name']}, {_format_count(data['examples'], 'example')}"
+    text = f"{source['name']}, {format_count(data['examples'], 'example')}"
     if sample and sample["drawn"] is not None:
         text += f", {format_row_sample(sample)}"
     return text + (f"; {', '.join(columns)}{guessed}" if columns else "")
@@ -201,7 +201,7 @@ def _build_omissions(data: JsonObject) -> Iterator[Block]:
     if bad["count"]:
         n_shown = len(bad["first"])
         first = "" if n_shown == bad["count"] else f" The first {n_shown}:"
-        rows = _format_count(bad["count"], "row")
+        rows = format_count(bad["count"], "row")
         yield Paragraph(f"{rows} could not be read and had to be skipped.{first}")
         yield Table(("where", "why"), [(row["where"], row["why"]) for row in bad["first"]])
     if data["failures"]:
@@ -281,11 +281,6 @@ def _format_value(value: Any) -> str:
     return _format_list(value) if isinstance(value, list | tuple) else str(value)
 
 
-def _format_count(count: int, what: str) -> str:
-    """Return a number with its noun, in the plural if needed."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 def _format_list(names: Iterable[Any], most: int = _MAX_LISTED) -> str:
     """Return names joined by commas, the first `most` and a count of the rest."""
     texts = [str(name) for name in names]
@@ -328,9 +323,9 @@ def _describe_progress(facts: JsonObject) -> str:
         return f"The run is not finished: {examples:,}{of} examples are there. The same command goes on with it."
     if facts.get("parts"):
         parts = _format_list(f"{part} of {of}" for part, of in facts["parts"])
-        extent = f"{_format_count(examples, 'example')} of part {parts} of the run"
+        extent = f"{format_count(examples, 'example')} of part {parts} of the run"
         return f"All there is to do here is done: {extent}. `whence store merge` brings the parts together."
-    return f"The run is complete: {_format_count(examples, 'example')}."
+    return f"The run is complete: {format_count(examples, 'example')}."
 
 
 def _describe_labels(match: JsonObject | None) -> str:
