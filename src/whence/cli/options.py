@@ -7,7 +7,7 @@ so that every command declares, names and orders them alike.
 import json
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -28,17 +28,21 @@ if TYPE_CHECKING:
     from whence.explain.explainer import Explainer
 
 
-def _complete_name(kind: str, room: str, start: str) -> list[str]:
-    """Return the completions of a registered name by a search of the source, without importing torch."""
-    files = (Path(__file__).parents[1] / room).glob("[!_]*.py")
-    texts = [path.read_text(encoding="utf-8") for path in files]
-    names = [name for text in texts for name in re.findall(rf'^@{kind}\(\s*"(\w+)"', text, re.M)]
-    return sorted(name for name in names if name.startswith(start))
+def _build_completion(kind: str, room: str) -> Callable[[str], list[str]]:
+    """Return the completion of registered names, which searches the source instead of importing torch."""
+
+    def complete(start: str) -> list[str]:
+        files = (Path(__file__).parents[1] / room).glob("[!_]*.py")
+        texts = [path.read_text(encoding="utf-8") for path in files]
+        pattern = rf'^@{kind}\(\s*"({re.escape(start)}\w*)"'
+        return sorted(name for text in texts for name in re.findall(pattern, text, re.M))
+
+    return complete
 
 
-complete_method = partial(_complete_name, "method", "methods")
-complete_metric = partial(_complete_name, "metric", "metrics")
-complete_experiment = partial(_complete_name, "experiment", "studies/audit/experiments")
+complete_method = _build_completion("method", "methods")
+complete_metric = _build_completion("metric", "metrics")
+complete_experiment = _build_completion("experiment", "studies/audit/experiments")
 
 
 def option(panel: str | None, help: str, *names: str, default: Any = None, **how: Any) -> Any:

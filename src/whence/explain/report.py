@@ -5,6 +5,7 @@ the size of all scores; `by length` is the part that an explanation which knows 
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from whence.explain.word_scores import (
@@ -35,7 +36,6 @@ from whence.render.document import (
     TintedText,
     Tone,
 )
-from whence.render.image_maps import describe_group_prediction, group_by_image
 from whence.render.text import (
     describe_prediction,
     format_input_warnings,
@@ -62,37 +62,38 @@ def build_document(
     payloads: Sequence[JsonObject], top: int = 10, title: str = PAGE_TITLE, *, listed: bool = False
 ) -> Document:
     """Return the document of the explanations of one input or several; `listed` lists the predictions first."""
-    groups = group_by_image(payloads)
-    notes = [IMAGE_SCALE_NOTE if own[0].get("picture") else TEXT_SCALE_NOTE for own in groups]
-    sections = [_build_section(own, top) for own in groups]
+    # Consecutive payloads of one picture are several classes of it, and share a section.
+    runs = groupby(enumerate(payloads), lambda pair: pair[1].get("picture") or pair[0])
+    groups = [[payload for _, payload in run] for _, run in runs]
+    sections = []
     if listed:
         rows = [
             (str(n), Cell(describe_prediction(one), "strong")) for n, one in enumerate(payloads, 1)
         ]
-        sections.insert(0, Section("", [Table((), rows)]))
+        sections.append(Section("", [Table((), rows)]))
+    for own in groups:
+        first = own[0]
+        # Eight labels at most; only a page shows their shares, as text names the likeliest.
+        shares = sorted(first["prediction"]["probabilities"].items(), key=lambda pair: -pair[1])[:8]
+        bars = [(name, Cell(f"{p:.1%}", align="right"), Cell("", bar=p)) for name, p in shares]
+        warning = Paragraph(format_input_warnings(first), "warning")
+        blocks: list[Block] = [warning, Details("", [Table((), bars)])]
+        blocks += build_pictures(own) if first.get("picture") else []
+        for payload in own:
+            target = format_target(payload["target"])
+            for explanation in payload["explanations"]:
+                blocks += [
+                    Heading(f"{explanation['method']} for {target}{format_unit(explanation)}"),
+                    *build_tinted_input(payload, explanation),
+                    build_top_table(payload, explanation, top),
+                    *(Paragraph(note, "dim") for note in _list_notes(payload, explanation)),
+                    build_score_details(payload, explanation),
+                ]
+        prediction = describe_prediction(first, with_target=len(own) == 1)
+        title_of_input = f"{first['model']['name']}: {prediction}"
+        sections.append(Section(title_of_input, [*blocks, build_provenance(first)]))
+    notes = [IMAGE_SCALE_NOTE if own[0].get("picture") else TEXT_SCALE_NOTE for own in groups]
     return Document(title, sections, " ".join(dict.fromkeys(notes)))
-
-
-def _build_section(own: Sequence[JsonObject], top: int) -> Section:
-    """Return the section of one input; several payloads are several classes of one picture."""
-    first = own[0]
-    # Eight labels at most; only a page shows their shares, as text names the likeliest.
-    shares = sorted(first["prediction"]["probabilities"].items(), key=lambda pair: -pair[1])[:8]
-    rows = [(name, Cell(f"{p:.1%}", align="right"), Cell("", bar=p)) for name, p in shares]
-    warning = Paragraph(format_input_warnings(first), "warning")
-    blocks: list[Block] = [warning, Details("", [Table((), rows)]), *build_pictures(own)]
-    for payload in own:
-        target = format_target(payload["target"])
-        for explanation in payload["explanations"]:
-            blocks += [
-                Heading(f"{explanation['method']} for {target}{format_unit(explanation)}"),
-                *build_tinted_input(payload, explanation),
-                build_top_table(payload, explanation, top),
-                *(Paragraph(note, "dim") for note in _list_notes(payload, explanation)),
-                build_score_details(payload, explanation),
-            ]
-    title = f"{first['model']['name']}: {describe_group_prediction(own)}"
-    return Section(title, [*blocks, build_provenance(first)])
 
 
 _WORD_NOTES: dict[WordAggregation, str] = {
@@ -107,7 +108,17 @@ def _list_notes(payload: JsonObject, explanation: JsonObject) -> Iterator[str]:
     yield payload["provenance"].get("contrast", "")
     by: WordAggregation = explanation.get("words_by", "sum")
     yield _WORD_NOTES[by] if any(len(word["tokens"]) > 1 for word in payload["words"]) else ""
-    yield _describe_segments(payload, explanation, adds_up=by == "sum")
+    # The shares of the two texts of a pair. Effects have no total.
+    places = [token["segment"] for token in payload["tokens"]]
+    special = [token["special"] for token in payload["tokens"]]
+    segments = sum_by_segment(places, special, explanation["scores"])
+    count = sum(segment.tokens for segment in segments)
+    parts = []
+    for name, one in zip(("first", "second"), segments if len(segments) > 1 else (), strict=False):
+        size = "no score" if one.share is None else f"{one.share:.0%} of all scores by size"
+        total = f" {one.total:+.3g}," if by == "sum" else ""
+        parts.append(f"{name} text{total} {size} ({one.tokens / count:.0%} of the tokens)")
+    yield "; ".join(parts)
     alone, layered = [], dict[str, list[str]]()
     for name, residual in explanation["axioms"].items():
         axiom, _, layer = name.replace("_", " ").partition(".")
@@ -117,20 +128,6 @@ def _list_notes(payload: JsonObject, explanation: JsonObject) -> Iterator[str]:
             alone.append(f"{axiom}: off by {residual:.1e}")
     layers = [f"{axiom} by layer: off by {', '.join(off)}" for axiom, off in layered.items()]
     yield "; ".join([*alone, *layers])
-
-
-def _describe_segments(payload: JsonObject, explanation: JsonObject, *, adds_up: bool) -> str:
-    """Return the shares of the two texts of a pair; empty for a single text. Effects have no total."""
-    places = [token["segment"] for token in payload["tokens"]]
-    special = [token["special"] for token in payload["tokens"]]
-    segments = sum_by_segment(places, special, explanation["scores"])
-    count = sum(segment.tokens for segment in segments)
-    parts = []
-    for name, one in zip(("first", "second"), segments if len(segments) > 1 else (), strict=False):
-        size = "no score" if one.share is None else f"{one.share:.0%} of all scores by size"
-        total = f" {one.total:+.3g}," if adds_up else ""
-        parts.append(f"{name} text{total} {size} ({one.tokens / count:.0%} of the tokens)")
-    return "; ".join(parts)
 
 
 def build_generation_document(payload: JsonObject) -> Document:
