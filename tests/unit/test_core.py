@@ -19,14 +19,6 @@ def test_every_error_has_a_unique_code_and_exit_status():
     assert all(3 <= e.exit_status < 126 for e in errors)
 
 
-def test_errors_docstring_lists_every_error_with_its_exit_status():
-    from whence.core import errors as errors_module
-
-    for error in list_errors():
-        line = next(x for x in errors_module.__doc__.splitlines() if f" {error.__name__} " in x)
-        assert str(error.exit_status) in line.split()
-
-
 def test_whence_error_message_is_joined_into_one_line():
     assert str(WhenceError("a\n  b")) == "a b"
 

@@ -27,7 +27,6 @@ from whence.render.image_maps import (
     decode_png_base64,
     dim_image,
     encode_png_base64,
-    group_by_image,
     overlay_scores,
     render_image_sheet_png,
 )
@@ -277,11 +276,11 @@ def test_html_page_holds_the_image_its_maps_and_a_table_of_patches():
     assert not re.findall(r"<script|https?://", html)
 
 
-def test_group_by_image_joins_targets_of_one_image_and_separates_texts():
+def test_document_joins_targets_of_one_image_and_separates_texts():
     other = payload(name="other.png")
-    text = {"picture": None}
-    groups = group_by_image([payload(), payload(target="dog"), other, text, text])
-    assert [len(group) for group in groups] == [2, 1, 1, 1]
+    text = {**payload(), "picture": None}
+    document = build_document([payload(), payload(target="dog"), other, text, text])
+    assert len(document.sections) == 4
     assert build_document([payload(), other]).to_html().count("<section") == 2
 
 

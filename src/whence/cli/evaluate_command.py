@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from whence.cli import options
 from whence.cli.options import DATA, METHODS, OUTPUT, TESTS, option
 from whence.cli.progress_bar import pause_garbage_collection, show_progress
-from whence.core.errors import BadParameter, NothingExplained
+from whence.core.errors import NothingExplained
 from whence.core.files import check_writable, write_text
 
 if TYPE_CHECKING:
@@ -66,7 +66,6 @@ def evaluate(
     with show_progress(f"loading {model.name}") as (console, report):
         with pause_garbage_collection():
             from whence.data.removal import list_removals
-            from whence.explain.request import resolve_methods
             from whence.studies.evaluation.evaluate import evaluate as run
             from whence.studies.evaluation.evaluate import list_default_methods
             from whence.studies.evaluation.measure import describe_annotations, resolve_metrics
@@ -74,7 +73,7 @@ def evaluate(
             methods.names = methods.names or list_default_methods()
             methods.params, metric_params = _split_params(methods.params, methods.names)
             # Errors of the request are raised before a model is loaded.
-            methods.check(options.PLACEHOLDER_TOKENS)
+            methods.resolve(options.PLACEHOLDER_TOKENS)
             removal.check()
             examples = data.read(question_first=True)
             metrics = resolve_metrics(
@@ -85,16 +84,16 @@ def evaluate(
             )
             explainer = model.load(mlm=removal.mlm)
         examples = examples if sample is None else examples.draw(sample, seed)
-        requests = resolve_methods(methods.names, methods.params, explainer.fillers, from_text=True)
+        resolved = methods.resolve(explainer.fillers)
         removals = list_removals(explainer.fillers) if removal.remove == "all" else [removal.remove]
         options.print_note(console, str(examples))
         tables = [
             run(
                 explainer,
                 examples,
-                [request.name for request in requests],
+                list(resolved),
                 [measure.name for measure in metrics],
-                params={request.name: request.params for request in requests},
+                params=resolved,
                 metric_params={measure.name: measure.params for measure in metrics},
                 remove=cast(Any, how),
                 unit=cast(Any, removal.unit),
@@ -208,36 +207,28 @@ def recommend(
 
         whence recommend --model path/to/model --data pairs.csv --text premise --pair hypothesis --budget 50000
     """
-    if budget is not None and budget < 1:
-        raise BadParameter(f"--budget must be a number of model calls, at least 1. Got {budget}.")
+    options.check_budget(budget)
     with show_progress(f"loading {model.name}") as (console, report):
         with pause_garbage_collection():
-            from whence.explain.request import resolve_methods
             from whence.methods import method as registry
             from whence.studies.evaluation.recommend import recommend as run
 
             methods.names = methods.names or [name for name in registry.names() if name != "random"]
             # Errors of the request are raised before a model is loaded.
-            methods.check(options.PLACEHOLDER_TOKENS)
+            methods.resolve(options.PLACEHOLDER_TOKENS)
             examples = data.read(question_first=True)
             explainer = model.load()
-        requests = resolve_methods(methods.names, methods.params, explainer.fillers, from_text=True)
+        resolved = methods.resolve(explainer.fillers)
         options.print_note(console, str(examples))
-        limit: dict[str, Any] = {} if budget is None else {"budget": budget}
         answer = run(
             explainer,
             examples,
-            methods=[request.name for request in requests],
-            params={request.name: request.params for request in requests},
+            methods=list(resolved),
+            params=resolved,
             seed=seed,
             announce=lambda plan: options.print_note(console, str(plan)),
             progress=report,
-            **limit,
+            **({} if budget is None else {"budget": budget}),
         )
-    if as_json:
-        options.print_json(answer.to_dict())
-    else:
-        from rich.console import Console
-
-        Console().print(answer)
+    options.OutputOptions(as_json).print(answer, console)
     _check_any_result([answer.evaluation])

@@ -7,7 +7,7 @@ so that every command declares, names and orders them alike.
 import json
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -28,17 +28,21 @@ if TYPE_CHECKING:
     from whence.explain.explainer import Explainer
 
 
-def _complete_name(kind: str, room: str, start: str) -> list[str]:
-    """Return the completions of a registered name by a search of the source, without importing torch."""
-    files = (Path(__file__).parents[1] / room).glob("[!_]*.py")
-    texts = [path.read_text(encoding="utf-8") for path in files]
-    names = [name for text in texts for name in re.findall(rf'^@{kind}\(\s*"(\w+)"', text, re.M)]
-    return sorted(name for name in names if name.startswith(start))
+def _build_completion(kind: str, room: str) -> Callable[[str], list[str]]:
+    """Return the completion of registered names, which searches the source instead of importing torch."""
+
+    def complete(start: str) -> list[str]:
+        files = (Path(__file__).parents[1] / room).glob("[!_]*.py")
+        texts = [path.read_text(encoding="utf-8") for path in files]
+        pattern = rf'^@{kind}\(\s*"({re.escape(start)}\w*)"'
+        return sorted(name for text in texts for name in re.findall(pattern, text, re.M))
+
+    return complete
 
 
-complete_method = partial(_complete_name, "method", "methods")
-complete_metric = partial(_complete_name, "metric", "metrics")
-complete_experiment = partial(_complete_name, "experiment", "studies/audit/experiments")
+complete_method = _build_completion("method", "methods")
+complete_metric = _build_completion("metric", "metrics")
+complete_experiment = _build_completion("experiment", "studies/audit/experiments")
 
 
 def option(panel: str | None, help: str, *names: str, default: Any = None, **how: Any) -> Any:
@@ -171,14 +175,18 @@ class MethodOptions:
         self.names = split_names(self.method)
         self.params = parse_params(self.param)
 
-    def check(self, fillers: dict[str, int]) -> None:
-        """Raise for unknown methods and invalid parameters, before a model is loaded."""
+    def resolve(self, fillers: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+        """Return the parameters of each method; raise for unknown methods and invalid parameters.
+
+        Without names, parameters that no default method has are refused.
+        """
         from whence.explain.request import check_default_parameters, resolve_methods
 
-        if self.names:
-            resolve_methods(self.names, self.params, fillers, from_text=True)
-        else:
+        if not self.names:
             check_default_parameters(self.params, fillers)
+            return {}
+        requests = resolve_methods(self.names, self.params, fillers, from_text=True)
+        return {request.name: request.params for request in requests}
 
 
 @dataclass
@@ -268,6 +276,12 @@ def parse_params(entries: list[str] | None) -> dict[str, str]:
             raise BadParameter(f"--param takes NAME=VALUE. Got {entry!r}.")
         values[name] = value
     return values
+
+
+def check_budget(budget: int | None) -> None:
+    """Raise BadParameter for a budget that allows nothing."""
+    if budget is not None and budget < 1:
+        raise BadParameter(f"--budget must be a number of model calls, at least 1. Got {budget}.")
 
 
 def split_params(
@@ -367,13 +381,12 @@ class InputOptions:
             with pause_garbage_collection():
                 from whence.data.example import StoredImage
                 from whence.data.images import find_image_name, open_image
-                from whence.explain.request import resolve_methods
 
                 if removal is not None:
                     removal.check()
                 # The default method of a picture depends on the model.
                 if methods.names or not self.is_image:
-                    methods.check(PLACEHOLDER_FILLS if self.is_image else PLACEHOLDER_TOKENS)
+                    methods.resolve(PLACEHOLDER_FILLS if self.is_image else PLACEHOLDER_TOKENS)
                 beside: dict[str, Any] = {}
                 if image is not None:
                     beside["image"] = StoredImage(open_image(image), find_image_name(image))
@@ -387,12 +400,12 @@ class InputOptions:
                     f"Give a text or --image, not both: {explainer.loaded.name!r} does not hold pictures against texts, "
                     "as models such as CLIP do."
                 )
-            names = methods.names or [explainer.default_method(**beside)]
-            requests = resolve_methods(names, methods.params, explainer.fillers, from_text=True)
+            methods.names = methods.names or [explainer.default_method(**beside)]
+            resolved = methods.resolve(explainer.fillers)
             answers = tuple(self.answer or [])
             how = {
-                "method": [request.name for request in requests],
-                "params": {request.name: request.params for request in requests},
+                "method": list(resolved),
+                "params": resolved,
                 "of": self.of,
                 "truncate": self.truncate,
                 "at": self.at,

@@ -15,10 +15,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from whence.cli import options as options_module
+from whence.cli import options
 from whence.cli.failures import InterruptHandler
 from whence.core.errors import NothingExplained, shorten_quote
 from whence.core.files import quote_path
+from whence.render.text import format_count
 from whence.runs.observers import (
     METRICS_ENTRY,
     MethodProgress,
@@ -191,7 +192,7 @@ def format_interruption(watch: RunProgress, folder: Path) -> str:
 def print_outcome(outcome: RunFailures, watch: "RunDisplay", folder: Path, as_json: bool) -> None:
     """Print the outcome of a run; raise NothingExplained if every explanation failed."""
     if as_json:
-        options_module.print_json(_build_outcome_data(watch, folder, outcome))
+        options.print_json(_build_outcome_data(watch, folder, outcome))
     else:
         sys.stdout.write("\n".join(_format_summary(watch, folder, outcome)) + "\n")
     if watch.n_explanations and watch.n_failed == watch.n_explanations:
@@ -265,11 +266,6 @@ def _format_method_progress(standings: list[MethodProgress]) -> list[str]:
         f"{', '.join(n) if len(n) < 4 else f'{len(n)} methods'} {where}"
         for where, n in groups.items()
     ]
-
-
-def format_count(number: int, what: str, more: str = "s") -> str:
-    """Return a number with its noun; `more` is the ending of the plural."""
-    return f"{number:,} {what}{'' if number == 1 else more}"
 
 
 def _format_seconds(low: float, high: float) -> str:

@@ -4,7 +4,6 @@ from typing import Any, cast
 
 from whence.cli import options
 from whence.cli.options import TESTS, option
-from whence.core.errors import BadParameter
 
 
 def trust(
@@ -33,8 +32,7 @@ def trust(
 
         whence trust --image photo.jpg --model some/vit-model --remove blur --html trust.html
     """
-    if budget is not None and budget < 1:
-        raise BadParameter(f"--budget must be a number of model calls, at least 1. Got {budget}.")
+    options.check_budget(budget)
     with given.open(model, methods, removal) as (explainer, source, how, console):
         card = explainer.trust(
             source,

@@ -1,51 +1,7 @@
 """Error classes of whence, each with code and exit status, and helpers for messages and caught exceptions.
 
-Every error that whence raises on purpose has a code (its page in docs/errors) and an exit status.
-
-    WhenceError
-    ├── InputError                     the text, picture or data set
-    │   ├── EmptyText          10      nothing but white space
-    │   ├── TooLong            11      more tokens than the model has positions
-    │   ├── BadEncoding        12      a mapping that is not an encoded input
-    │   ├── BadExamples        13      a data set that cannot be read, or rationales that do not fit it
-    │   └── BadPicture         14      a file that is no picture, a broken or huge one, or pixels that do not fit
-    ├── RequestError                   the method, metric, target or plan
-    │   ├── UnknownMethod      20      no method of that name
-    │   ├── UnknownTarget      21      no label or index of that name
-    │   ├── BadParameter       22      a parameter that does not exist or a value it cannot take
-    │   ├── UnknownMetric      23      no metric of that name
-    │   ├── UnknownExperiment  24      no experiment of that name
-    │   └── BadPlan            25      a plan of a run that cannot be read, or that contradicts itself
-    ├── ModelError                     the model, its weights or its tokenizer
-    │   ├── UnknownModel       30      neither built in, nor a folder, nor on the Hub
-    │   ├── UnsafeWeights      31      weights in a pickle, or code of its own
-    │   ├── NoTokenizer        32      text for a model without a tokenizer
-    │   ├── BadTokenizer       33      a tokenizer that does not fit the model
-    │   ├── NoHead             34      nothing to explain: no classification head
-    │   ├── NotFinite          35      NaN or infinity in the logits or scores
-    │   ├── NotCapturable      36      attention that cannot be read from this model
-    │   ├── NoRule             37      an operation that relevance has no rule for
-    │   ├── OutOfMemory        38      an input that is larger than the memory
-    │   └── ModelFailed        39      a model that fails on the input also by itself
-    ├── OutputError                    the file or folder of a result
-    │   ├── CannotWrite        40      no permission, no folder, no space
-    │   ├── CannotRead         41      a saved explanation that is not one
-    │   ├── BadStore           42      a folder that holds no run, another run, or a damaged one
-    │   └── StoreInUse         43      a folder that another run is writing to
-    ├── MethodError                    an extension that breaks the rules
-    │   └── BadMethod          50      a method that states too little, clashes, or returns nonsense
-    ├── RunError                       a run over a data set, and its workers
-    │   ├── WorkersFailed      70      workers that cannot be started, or that die again and again
-    │   └── NothingExplained   71      a run or evaluation in which nothing could be done
-    └── AppError                       the app, and requests to it
-        ├── CannotServe        60      a port that is taken, a host that is not there, a page that was not built
-        ├── NotAllowed         61      a foreign page, a missing token, a model that is not on the list
-        ├── NotFound           62      no such address, job, data set or result
-        ├── TooLarge           63      more bytes than the app takes
-        ├── BadRequest         64      a request that is not what the address takes
-        └── Busy               65      the model is at work, and the time to wait is over
-
-A message is one line: the value, the allowed values, the next step.
+Every error that whence raises on purpose has a code (its page in docs/errors) and an exit status; its message is one
+line: the value, the allowed values, the next step.
 
 A panic in Rust code (tokenizers, safetensors, pydantic) is not an `Exception`, but it is a failure;
 `is_failure` tells failures from Ctrl-C and from the cancellation of a task.
@@ -75,22 +31,24 @@ class InputError(WhenceError):
 
 
 class EmptyText(InputError):
-    code, exit_status = "empty-text", 10
+    code, exit_status = "empty-text", 10  # nothing but white space
 
 
 class TooLong(InputError):
-    code, exit_status = "too-long", 11
+    code, exit_status = "too-long", 11  # more tokens than the model has positions
 
 
 class BadEncoding(InputError):
-    code, exit_status = "bad-encoding", 12
+    code, exit_status = "bad-encoding", 12  # a mapping that is not an encoded input
 
 
 class BadExamples(InputError):
+    # a data set that cannot be read, or rationales that do not fit it
     code, exit_status = "bad-examples", 13
 
 
 class BadPicture(InputError):
+    # a file that is no picture, a broken or huge one, or pixels that do not fit
     code, exit_status = "bad-picture", 14
 
 
@@ -99,26 +57,28 @@ class RequestError(WhenceError):
 
 
 class UnknownMethod(RequestError):
-    code, exit_status = "unknown-method", 20
+    code, exit_status = "unknown-method", 20  # no method of that name
 
 
 class UnknownTarget(RequestError):
-    code, exit_status = "unknown-target", 21
+    code, exit_status = "unknown-target", 21  # no label or index of that name
 
 
 class BadParameter(RequestError):
+    # a parameter that does not exist or a value it cannot take
     code, exit_status = "bad-parameter", 22
 
 
 class UnknownMetric(RequestError):
-    code, exit_status = "unknown-metric", 23
+    code, exit_status = "unknown-metric", 23  # no metric of that name
 
 
 class UnknownExperiment(RequestError):
-    code, exit_status = "unknown-experiment", 24
+    code, exit_status = "unknown-experiment", 24  # no experiment of that name
 
 
 class BadPlan(RequestError):
+    # a plan of a run that cannot be read, or that contradicts itself
     code, exit_status = "bad-plan", 25
 
 
@@ -127,43 +87,43 @@ class ModelError(WhenceError):
 
 
 class UnknownModel(ModelError):
-    code, exit_status = "unknown-model", 30
+    code, exit_status = "unknown-model", 30  # neither built in, nor a folder, nor on the Hub
 
 
 class UnsafeWeights(ModelError):
-    code, exit_status = "unsafe-weights", 31
+    code, exit_status = "unsafe-weights", 31  # weights in a pickle, or code of its own
 
 
 class NoTokenizer(ModelError):
-    code, exit_status = "no-tokenizer", 32
+    code, exit_status = "no-tokenizer", 32  # text for a model without a tokenizer
 
 
 class BadTokenizer(ModelError):
-    code, exit_status = "bad-tokenizer", 33
+    code, exit_status = "bad-tokenizer", 33  # a tokenizer that does not fit the model
 
 
 class NoHead(ModelError):
-    code, exit_status = "no-head", 34
+    code, exit_status = "no-head", 34  # nothing to explain: no classification head
 
 
 class NotFinite(ModelError):
-    code, exit_status = "not-finite", 35
+    code, exit_status = "not-finite", 35  # NaN or infinity in the logits or scores
 
 
 class NotCapturable(ModelError):
-    code, exit_status = "not-capturable", 36
+    code, exit_status = "not-capturable", 36  # attention that cannot be read from this model
 
 
 class NoRule(ModelError):
-    code, exit_status = "no-rule", 37
+    code, exit_status = "no-rule", 37  # an operation that relevance has no rule for
 
 
 class OutOfMemory(ModelError):
-    code, exit_status = "out-of-memory", 38
+    code, exit_status = "out-of-memory", 38  # an input that is larger than the memory
 
 
 class ModelFailed(ModelError):
-    code, exit_status = "model-failed", 39
+    code, exit_status = "model-failed", 39  # a model that fails on the input also by itself
 
 
 class OutputError(WhenceError):
@@ -171,19 +131,19 @@ class OutputError(WhenceError):
 
 
 class CannotWrite(OutputError):
-    code, exit_status = "cannot-write", 40
+    code, exit_status = "cannot-write", 40  # no permission, no folder, no space
 
 
 class CannotRead(OutputError):
-    code, exit_status = "cannot-read", 41
+    code, exit_status = "cannot-read", 41  # a saved explanation that is not one
 
 
 class BadStore(OutputError):
-    code, exit_status = "bad-store", 42
+    code, exit_status = "bad-store", 42  # a folder that holds no run, another run, or a damaged one
 
 
 class StoreInUse(OutputError):
-    code, exit_status = "store-in-use", 43
+    code, exit_status = "store-in-use", 43  # a folder that another run is writing to
 
 
 class MethodError(WhenceError):
@@ -191,6 +151,7 @@ class MethodError(WhenceError):
 
 
 class BadMethod(MethodError):
+    # a method that states too little, clashes, or returns nonsense
     code, exit_status = "bad-method", 50
 
 
@@ -199,10 +160,12 @@ class RunError(WhenceError):
 
 
 class WorkersFailed(RunError):
+    # workers that cannot be started, or that die again and again
     code, exit_status = "workers-failed", 70
 
 
 class NothingExplained(RunError):
+    # a run or evaluation in which nothing could be done
     code, exit_status = "nothing-explained", 71
 
 
@@ -211,27 +174,29 @@ class AppError(WhenceError):
 
 
 class CannotServe(AppError):
+    # a port that is taken, a host that is not there, a page that was not built
     code, exit_status = "cannot-serve", 60
 
 
 class NotAllowed(AppError):
+    # a foreign page, a missing token, a model that is not on the list
     code, exit_status = "not-allowed", 61
 
 
 class NotFound(AppError):
-    code, exit_status = "not-found", 62
+    code, exit_status = "not-found", 62  # no such address, job, data set or result
 
 
 class TooLarge(AppError):
-    code, exit_status = "too-large", 63
+    code, exit_status = "too-large", 63  # more bytes than the app takes
 
 
 class BadRequest(AppError):
-    code, exit_status = "bad-request", 64
+    code, exit_status = "bad-request", 64  # a request that is not what the address takes
 
 
 class Busy(AppError):
-    code, exit_status = "busy", 65
+    code, exit_status = "busy", 65  # the model is at work, and the time to wait is over
 
 
 def list_errors() -> list[type[WhenceError]]:

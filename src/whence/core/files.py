@@ -1,7 +1,6 @@
 """Atomic file writing, JSON reading, shell-quoted paths, and path names that are safe to publish.
 
-A file is replaced by a temporary file in the same folder, synchronised to disk, so that readers see the old
-file or the new one and never a part. Results are read by others, so they name a model folder or a data file
+Results are read by others, so they name a model folder or a data file
 without its location on this machine.
 """
 
@@ -40,12 +39,9 @@ def open_atomic(path: str | Path) -> Iterator[IO[bytes]]:
     """
     try:
         real = Path(path).resolve()
-        if real.exists() and not real.is_file():
-            with real.open("wb") as stream:
-                yield stream
-        else:
-            with open_replacement(real) as stream:
-                yield stream
+        is_special = real.exists() and not real.is_file()
+        with real.open("wb") if is_special else open_replacement(real) as stream:
+            yield stream
     except OSError as error:
         raise CannotWrite(
             f"Cannot write {str(path)!r}: {error.strerror or error}. Give a file in a folder that exists and that "
@@ -82,7 +78,10 @@ def open_replacement(path: Path, *, lasting: bool = True) -> Iterator[IO[bytes]]
             stream.flush()
             if lasting:
                 os.fsync(stream.fileno())
-        temporary.chmod(_resolve_mode(path))
+        # A temporary file is private (0600): the mode is the old file's, or the default of a plain open().
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~umask)
         temporary.replace(path)
         if lasting:
             sync_folder(path.parent)
@@ -105,31 +104,18 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _resolve_mode(path: Path) -> int:
-    """Return the mode of the file to write: the old file's, or the default of a plain open().
-
-    A temporary file is private (0600), and would hand that mode on.
-    """
-    if path.exists():
-        return stat.S_IMODE(path.stat().st_mode)
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask
-
-
 def check_writable(path: str | Path) -> None:
     """Raise CannotWrite before the work, not after it, if `path` cannot be written."""
     path = Path(path)
     if path.is_dir():
-        raise CannotWrite(f"Cannot write {str(path)!r}: it is a folder. Give a file name.")
-    if not path.parent.is_dir():
-        raise CannotWrite(
-            f"Cannot write {str(path)!r}: there is no folder {str(path.parent)!r}. Make it first."
-        )
-    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise CannotWrite(
-            f"Cannot write {str(path)!r}: no permission. Choose a place that you may write to."
-        )
+        why = "it is a folder. Give a file name."
+    elif not path.parent.is_dir():
+        why = f"there is no folder {str(path.parent)!r}. Make it first."
+    elif not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        why = "no permission. Choose a place that you may write to."
+    else:
+        return
+    raise CannotWrite(f"Cannot write {str(path)!r}: {why}")
 
 
 def read_json(path: str | Path, what: str = "explanation") -> Any:
@@ -166,11 +152,10 @@ def format_public_name(name: str, reserved: tuple[str, ...] = ()) -> str:
 
     The last two parts where the last is generic ("checkpoint-500") or in `reserved`, the names of other things.
     """
-    cached = _HUB_CACHE.search(name)
-    if cached and _ABSOLUTE.match(name):
-        return cached[1].replace("--", "/")
     if not _ABSOLUTE.match(name):
         return name
+    if cached := _HUB_CACHE.search(name):
+        return cached[1].replace("--", "/")
     parts = [part for part in re.split(r"[/\\]+", name.removeprefix("file://")) if part]
     parts = [part for part in parts if part not in (".", "..", "~")]
     if not parts:

@@ -5,12 +5,12 @@ never looked at.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
 
-class LazyTuple(Sequence[T], Generic[T]):
+class LazyTuple(Sequence[T]):
     """A tuple whose elements come from a function that is called once, when they are first needed."""
 
     __slots__ = ("_build", "_built")

@@ -1,7 +1,4 @@
-"""A check of whether the Hugging Face Hub can be reached.
-
-The Hub's own client retries for half a minute before it gives up.
-"""
+"""A check of whether the Hugging Face Hub can be reached."""
 
 import os
 import socket

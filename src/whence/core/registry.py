@@ -8,7 +8,7 @@ some of an entry's parameters: the setting of a paper, or of its code.
 
 import pkgutil
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -85,38 +85,33 @@ class Registry:
 
     def get(self, name: str) -> Entry:
         """Return the entry called `name`; raise the error `unknown`, with the known names, if there is none."""
-        self._import_all()
+        known = self.names()
         if name not in self._entries:
-            known = self.names()
             raise self.unknown(
                 f"There is no {self.kind} {name!r}.{suggest_name(name, known)} Known: {', '.join(known)}."
             )
         return self._entries[name]
 
     def names(self) -> list[str]:
-        """All names, sorted."""
-        self._import_all()
+        """All names, sorted; modules and plugins are imported when they are first asked for."""
+        if not self._complete:
+            self._complete = True
+            package = import_module(self.package)
+            for module in pkgutil.iter_modules(package.__path__):
+                import_module(f"{self.package}.{module.name}")
+            for point in entry_points(group=self.package):
+                try:
+                    point.load()
+                except Exception as error:  # a broken plug-in must not break whence
+                    owner = point.dist.name if point.dist else point.value
+                    warnings.warn(
+                        f"The plugin {owner!r} ({point.value}) could not be loaded and is skipped: {error}",
+                        stacklevel=2,
+                    )
         return sorted(self._entries)
 
     def __iter__(self) -> Iterator[Entry]:
         return iter([self._entries[name] for name in self.names()])
-
-    def _import_all(self) -> None:
-        if self._complete:
-            return
-        self._complete = True
-        package = import_module(self.package)
-        for module in pkgutil.iter_modules(package.__path__):
-            import_module(f"{self.package}.{module.name}")
-        for point in entry_points(group=self.package):
-            try:
-                point.load()
-            except Exception as error:  # a broken plug-in must not break whence
-                owner = point.dist.name if point.dist else point.value
-                warnings.warn(
-                    f"The plugin {owner!r} ({point.value}) could not be loaded and is skipped: {error}",
-                    stacklevel=2,
-                )
 
 
 def resolve_entries(
@@ -148,19 +143,14 @@ def resolve_entries(
         else:
             for name in _find_takers(registry.kind, entries, key, value):
                 own[name][key] = value
-    return [
-        (
-            entry,
-            resolve_parameters(
-                entry.name,
-                entry.parameters,
-                own[entry.name],
-                presets=entry.facts.get("presets", {}),
-                from_text=from_text,
-            ),
+    resolved = []
+    for entry in entries:
+        given, presets = own[entry.name], entry.presets
+        values = resolve_parameters(
+            entry.name, entry.parameters, given, presets=presets, from_text=from_text
         )
-        for entry in entries
-    ]
+        resolved.append((entry, values))
+    return resolved
 
 
 def resolve_parameters(
@@ -176,16 +166,15 @@ def resolve_parameters(
     A preset named in `overrides` replaces the defaults; the other values override it.
     """
     values = {name: parameter.default for name, parameter in known.items()}
+    overrides = dict(overrides)
     if PRESET in overrides:
-        values.update(_find_preset(owner, presets, overrides[PRESET]))
+        preset = overrides.pop(PRESET)
+        if not isinstance(preset, str) or preset not in presets:
+            raise _refuse_name(owner, "preset", preset, presets)
+        values.update(presets[preset])
     for name, value in overrides.items():
-        if name == PRESET:
-            continue
         if name not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none"
-            raise BadParameter(
-                f"{owner} has no parameter {name!r}; {has}.{suggest_name(name, list(known))}"
-            )
+            raise _refuse_name(owner, "parameter", name, known)
         if from_text and isinstance(value, str):
             value = known[name].parse(value)
         elif hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
@@ -198,14 +187,10 @@ def resolve_parameters(
     return values
 
 
-def _find_preset(
-    owner: str, presets: Mapping[str, Mapping[str, Any]], name: Any
-) -> Mapping[str, Any]:
-    if isinstance(name, str) and name in presets:
-        return presets[name]
-    has = f"it has {', '.join(presets)}" if presets else "it has none"
-    raise BadParameter(
-        f"{owner} has no preset {name!r}; {has}.{suggest_name(str(name), list(presets))}"
+def _refuse_name(owner: str, what: str, name: Any, known: Collection[str]) -> BadParameter:
+    has = f"it has {', '.join(known)}" if known else "it has none"
+    return BadParameter(
+        f"{owner} has no {what} {name!r}; {has}.{suggest_name(str(name), list(known))}"
     )
 
 
@@ -217,9 +202,7 @@ def _find_takers(kind: str, entries: Sequence[Entry], key: str, value: Any) -> l
     takers = [name for name, known in choices.items() if option in known]
     if not takers:
         has = "; ".join(f"{name}: {', '.join(known) or 'none'}" for name, known in choices.items())
-        near = suggest_name(
-            str(option), sorted({choice for known in choices.values() for choice in known})
-        )
+        near = suggest_name(str(option), sorted(set().union(*choices.values())))
         raise BadParameter(f"None of the {kind}s has a {what}. They have {has}.{near}")
     return takers
 
@@ -231,10 +214,8 @@ def _check_presets(entry: Entry, where: str) -> None:
             f"{where} has a parameter {PRESET!r}: that word picks a preset; choose another."
         )
     presets = entry.presets
-    if not isinstance(presets, Mapping) or not all(
-        isinstance(name, str) and isinstance(values, Mapping) and PRESET not in values
-        for name, values in presets.items()
-    ):
+    is_map = isinstance(presets, Mapping) and all(isinstance(name, str) for name in presets)
+    if not is_map or not all(isinstance(v, Mapping) and PRESET not in v for v in presets.values()):
         raise BadMethod(
             f"{where} must map names of presets to values of parameters. Got {presets!r}."
         )

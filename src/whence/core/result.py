@@ -79,10 +79,9 @@ class Result:
     @classmethod
     def from_dict(cls, data: Any) -> Self:
         """Build a result from the object that `to_dict` returned."""
+        give = "Give a .json file that save() wrote."
         if not isinstance(data, dict) or not cls._is_kind(data):
-            raise CannotRead(
-                f"This is not a saved {cls.kind}. Give a .json file that save() wrote."
-            )
+            raise CannotRead(f"This is not a saved {cls.kind}. {give}")
         if data.get("version") != cls.version:
             raise CannotRead(
                 f"This is version {data.get('version')!r} of the format; this whence reads {cls.version}."
@@ -91,9 +90,8 @@ class Result:
             result = cls(data)
             str(result)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            raise CannotRead(
-                f"This is not a saved {cls.kind}: {type(error).__name__} {error}. Give a .json file that save() wrote."
-            ) from None
+            why = f"{type(error).__name__} {error}"
+            raise CannotRead(f"This is not a saved {cls.kind}: {why}. {give}") from None
         return result
 
     @classmethod

@@ -1,7 +1,4 @@
-"""NumPy random generators seeded by a key, so that draws do not depend on order, batch or process.
-
-Randomness comes from a key and from nowhere else: the same key gives the same numbers anywhere.
-"""
+"""NumPy random generators seeded by a key: the same key gives the same numbers anywhere."""
 
 from collections.abc import Iterable
 from hashlib import sha256

@@ -5,6 +5,7 @@ the size of all scores; `by length` is the part that an explanation which knows 
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from whence.explain.word_scores import (
@@ -13,6 +14,7 @@ from whence.explain.word_scores import (
     compute_colour_scale,
     sum_by_segment,
 )
+from whence.render import document as doc
 from whence.render.blocks import (
     build_pictures,
     build_provenance,
@@ -21,21 +23,6 @@ from whence.render.blocks import (
     build_top_table,
 )
 from whence.render.colour import IMAGE_SCALE_NOTE, TEXT_SCALE_NOTE, format_target
-from whence.render.document import (
-    Block,
-    Cell,
-    Details,
-    Document,
-    Heading,
-    JsonObject,
-    Paragraph,
-    Section,
-    Table,
-    Tint,
-    TintedText,
-    Tone,
-)
-from whence.render.image_maps import describe_group_prediction, group_by_image
 from whence.render.text import (
     describe_prediction,
     format_input_warnings,
@@ -59,40 +46,48 @@ _LINE_PIECES, _LINE_WIDTH, _HEAD_WIDTH = 14, 32, 9
 
 
 def build_document(
-    payloads: Sequence[JsonObject], top: int = 10, title: str = PAGE_TITLE, *, listed: bool = False
-) -> Document:
+    payloads: Sequence[doc.JsonObject],
+    top: int = 10,
+    title: str = PAGE_TITLE,
+    *,
+    listed: bool = False,
+) -> doc.Document:
     """Return the document of the explanations of one input or several; `listed` lists the predictions first."""
-    groups = group_by_image(payloads)
-    notes = [IMAGE_SCALE_NOTE if own[0].get("picture") else TEXT_SCALE_NOTE for own in groups]
-    sections = [_build_section(own, top) for own in groups]
+    # Consecutive payloads of one picture are several classes of it, and share a section.
+    runs = groupby(enumerate(payloads), lambda pair: pair[1].get("picture") or pair[0])
+    groups = [[payload for _, payload in run] for _, run in runs]
+    sections = []
     if listed:
         rows = [
-            (str(n), Cell(describe_prediction(one), "strong")) for n, one in enumerate(payloads, 1)
+            (str(n), doc.Cell(describe_prediction(one), "strong"))
+            for n, one in enumerate(payloads, 1)
         ]
-        sections.insert(0, Section("", [Table((), rows)]))
-    return Document(title, sections, " ".join(dict.fromkeys(notes)))
-
-
-def _build_section(own: Sequence[JsonObject], top: int) -> Section:
-    """Return the section of one input; several payloads are several classes of one picture."""
-    first = own[0]
-    # Eight labels at most; only a page shows their shares, as text names the likeliest.
-    shares = sorted(first["prediction"]["probabilities"].items(), key=lambda pair: -pair[1])[:8]
-    rows = [(name, Cell(f"{p:.1%}", align="right"), Cell("", bar=p)) for name, p in shares]
-    warning = Paragraph(format_input_warnings(first), "warning")
-    blocks: list[Block] = [warning, Details("", [Table((), rows)]), *build_pictures(own)]
-    for payload in own:
-        target = format_target(payload["target"])
-        for explanation in payload["explanations"]:
-            blocks += [
-                Heading(f"{explanation['method']} for {target}{format_unit(explanation)}"),
-                *build_tinted_input(payload, explanation),
-                build_top_table(payload, explanation, top),
-                *(Paragraph(note, "dim") for note in _list_notes(payload, explanation)),
-                build_score_details(payload, explanation),
-            ]
-    title = f"{first['model']['name']}: {describe_group_prediction(own)}"
-    return Section(title, [*blocks, build_provenance(first)])
+        sections.append(doc.Section("", [doc.Table((), rows)]))
+    for own in groups:
+        first = own[0]
+        # Eight labels at most; only a page shows their shares, as text names the likeliest.
+        shares = sorted(first["prediction"]["probabilities"].items(), key=lambda pair: -pair[1])[:8]
+        bars = [
+            (name, doc.Cell(f"{p:.1%}", align="right"), doc.Cell("", bar=p)) for name, p in shares
+        ]
+        warning = doc.Paragraph(format_input_warnings(first), "warning")
+        blocks: list[doc.Block] = [warning, doc.Details("", [doc.Table((), bars)])]
+        blocks += build_pictures(own) if first.get("picture") else []
+        for payload in own:
+            target = format_target(payload["target"])
+            for explanation in payload["explanations"]:
+                blocks += [
+                    doc.Heading(f"{explanation['method']} for {target}{format_unit(explanation)}"),
+                    *build_tinted_input(payload, explanation),
+                    build_top_table(payload, explanation, top),
+                    *(doc.Paragraph(note, "dim") for note in _list_notes(payload, explanation)),
+                    build_score_details(payload, explanation),
+                ]
+        prediction = describe_prediction(first, with_target=len(own) == 1)
+        title_of_input = f"{first['model']['name']}: {prediction}"
+        sections.append(doc.Section(title_of_input, [*blocks, build_provenance(first)]))
+    notes = [IMAGE_SCALE_NOTE if own[0].get("picture") else TEXT_SCALE_NOTE for own in groups]
+    return doc.Document(title, sections, " ".join(dict.fromkeys(notes)))
 
 
 _WORD_NOTES: dict[WordAggregation, str] = {
@@ -102,12 +97,22 @@ _WORD_NOTES: dict[WordAggregation, str] = {
 }
 
 
-def _list_notes(payload: JsonObject, explanation: JsonObject) -> Iterator[str]:
+def _list_notes(payload: doc.JsonObject, explanation: doc.JsonObject) -> Iterator[str]:
     """Yield how a contrast of long answers and scores of words were formed, texts of a pair, and axioms."""
     yield payload["provenance"].get("contrast", "")
     by: WordAggregation = explanation.get("words_by", "sum")
     yield _WORD_NOTES[by] if any(len(word["tokens"]) > 1 for word in payload["words"]) else ""
-    yield _describe_segments(payload, explanation, adds_up=by == "sum")
+    # The shares of the two texts of a pair. Effects have no total.
+    places = [token["segment"] for token in payload["tokens"]]
+    special = [token["special"] for token in payload["tokens"]]
+    segments = sum_by_segment(places, special, explanation["scores"])
+    count = sum(segment.tokens for segment in segments)
+    parts = []
+    for name, one in zip(("first", "second"), segments if len(segments) > 1 else (), strict=False):
+        size = "no score" if one.share is None else f"{one.share:.0%} of all scores by size"
+        total = f" {one.total:+.3g}," if by == "sum" else ""
+        parts.append(f"{name} text{total} {size} ({one.tokens / count:.0%} of the tokens)")
+    yield "; ".join(parts)
     alone, layered = [], dict[str, list[str]]()
     for name, residual in explanation["axioms"].items():
         axiom, _, layer = name.replace("_", " ").partition(".")
@@ -119,21 +124,7 @@ def _list_notes(payload: JsonObject, explanation: JsonObject) -> Iterator[str]:
     yield "; ".join([*alone, *layers])
 
 
-def _describe_segments(payload: JsonObject, explanation: JsonObject, *, adds_up: bool) -> str:
-    """Return the shares of the two texts of a pair; empty for a single text. Effects have no total."""
-    places = [token["segment"] for token in payload["tokens"]]
-    special = [token["special"] for token in payload["tokens"]]
-    segments = sum_by_segment(places, special, explanation["scores"])
-    count = sum(segment.tokens for segment in segments)
-    parts = []
-    for name, one in zip(("first", "second"), segments if len(segments) > 1 else (), strict=False):
-        size = "no score" if one.share is None else f"{one.share:.0%} of all scores by size"
-        total = f" {one.total:+.3g}," if adds_up else ""
-        parts.append(f"{name} text{total} {size} ({one.tokens / count:.0%} of the tokens)")
-    return "; ".join(parts)
-
-
-def build_generation_document(payload: JsonObject) -> Document:
+def build_generation_document(payload: doc.JsonObject) -> doc.Document:
     """Return the document of a generated answer."""
     tokens, passes, plain = payload["output_tokens"], payload["passes"], []
     for place, piece in enumerate(payload["pieces"]):
@@ -154,27 +145,27 @@ def build_generation_document(payload: JsonObject) -> Document:
     rather = ", each rather than the likeliest other" if payload["contrast"] else ""
     count = f"{len(tokens)} token{'s' * (len(tokens) != 1)}"
     full = f"The model's context is full after {len(tokens)} tokens: it cannot go on."
-    blocks: list[Block] = [
-        Paragraph(f"{payload['method']}, by {payload['granularity']}, {count}{rather}", "dim"),
-        Paragraph(format_input_warnings(payload), "warning"),
-        Paragraph(full if payload.get("full") else "", "warning"),
-        Heading(f"The prompt, over the whole answer{format_unit(payload)}"),
-        TintedText(
+    blocks: list[doc.Block] = [
+        doc.Paragraph(f"{payload['method']}, by {payload['granularity']}, {count}{rather}", "dim"),
+        doc.Paragraph(format_input_warnings(payload), "warning"),
+        doc.Paragraph(full if payload.get("full") else "", "warning"),
+        doc.Heading(f"The prompt, over the whole answer{format_unit(payload)}"),
+        doc.TintedText(
             [
                 *_list_prompt_pieces(payload, total["full"] or 1.0),
-                Tint(answer if payload["text"] else f" {answer}"),
+                doc.Tint(answer if payload["text"] else f" {answer}"),
             ]
         ),
-        Paragraph(_format_scale(total), "dim"),
-        Heading("Piece by piece"),
-        Details(
+        doc.Paragraph(_format_scale(total), "dim"),
+        doc.Heading("Piece by piece"),
+        doc.Details(
             "",
             [_build_matrix(payload, scale, _PAGE_PIECES, _PAGE_WIDTH, _PAGE_WIDTH)],
             instead=[_build_matrix(payload, scale, _LINE_PIECES, _LINE_WIDTH, _HEAD_WIDTH)],
         ),
-        Paragraph(f"{signs}; {_MATRIX_LEGEND}; {_format_scale(scale)}", "dim"),
-        Paragraph(_SHARE_LEGEND, "dim"),
-        Paragraph(
+        doc.Paragraph(f"{signs}; {_MATRIX_LEGEND}; {_format_scale(scale)}", "dim"),
+        doc.Paragraph(_SHARE_LEGEND, "dim"),
+        doc.Paragraph(
             f"{passes['decode']} steps to generate, {passes['forward']} forward and {passes['backward']} backward "
             f"passes to explain, {payload['seconds']:.2f} s",
             "dim",
@@ -182,7 +173,7 @@ def build_generation_document(payload: JsonObject) -> Document:
         build_provenance(payload),
     ]
     title = f"{payload['model']['name']}: {_shorten(answer)}"
-    return Document(_GENERATION_TITLE, [Section(title, blocks)], _GENERATION_FOOT)
+    return doc.Document(_GENERATION_TITLE, [doc.Section(title, blocks)], _GENERATION_FOOT)
 
 
 def _format_scale(scale: ColourScale) -> str:
@@ -196,24 +187,24 @@ def _shorten(text: str, most: int = 10**6) -> str:
     return line if len(line) <= most else f"{line[:head]}…{line[len(line) - (most - 1 - head) :]}"
 
 
-def _list_prompt_pieces(payload: JsonObject, full: float) -> Iterator[Tint]:
+def _list_prompt_pieces(payload: doc.JsonObject, full: float) -> Iterator[doc.Tint]:
     """Yield the prompt, each piece on the colour of its total."""
     text, at = payload["input"]["text"], 0
     for piece in payload["pieces"]:
         known = text is not None and piece["start"] is not None
         if piece["special"] or (known and piece["start"] < at):  # part of a character shown before
             continue
-        yield Tint(text[at : piece["start"]] if known else " ")
+        yield doc.Tint(text[at : piece["start"]] if known else " ")
         at = piece["end"] if known else at
         shade = max(-1.0, min(1.0, piece["total"] / full))
         title = f"{piece['total']:+.6g}"
-        yield Tint(piece["text"], shade, title, "marked" if piece["marked"] else "")
-    yield Tint("" if text is None else text[at:])
+        yield doc.Tint(piece["text"], shade, title, "marked" if piece["marked"] else "")
+    yield doc.Tint("" if text is None else text[at:])
 
 
 def _build_matrix(
-    payload: JsonObject, scale: ColourScale, most: int, width: int, head_width: int
-) -> Table:
+    payload: doc.JsonObject, scale: ColourScale, most: int, width: int, head_width: int
+) -> doc.Table:
     """Return the scores of pieces by parts of the answer, in hundredths of full colour.
 
     Rows are the `most` strongest pieces in the order of the prompt, the others summed up, and the answer so far.
@@ -240,23 +231,25 @@ def _build_matrix(
         rows.append(_build_matrix_row(about, before, scale, width))
     likely = (format_probability(output["probability"]) for output in outputs)
     texts = ("probability", "", "", "", *likely)
-    rows.append([Cell(text, "dim", align="right") for text in texts])
-    heads = (Cell(_shorten(one["text"], head_width), "strong", align="right") for one in outputs)
-    return Table(["", "sum", "share", "by length", *heads], rows, wide="split")
+    rows.append([doc.Cell(text, "dim", align="right") for text in texts])
+    heads = (
+        doc.Cell(_shorten(one["text"], head_width), "strong", align="right") for one in outputs
+    )
+    return doc.Table(["", "sum", "share", "by length", *heads], rows, wide="split")
 
 
 def _build_matrix_row(
-    piece: JsonObject, values: Sequence[float], scale: ColourScale, width: int
-) -> list[Cell]:
+    piece: doc.JsonObject, values: Sequence[float], scale: ColourScale, width: int
+) -> list[doc.Cell]:
     full = scale["full"] or 1.0
-    tone: Tone = "strong" if piece.get("marked") else "dim" if piece.get("special") else ""
+    tone: doc.Tone = "strong" if piece.get("marked") else "dim" if piece.get("special") else ""
     shares = (piece.get(name) for name in ("share", "chance"))
     sums = [f"{piece['total']:+.3g}", *("" if one is None else f"{one:.1%}" for one in shares)]
     return [
-        Cell(_shorten(piece["text"], width), tone),
-        *(Cell(text, align="right") for text in sums),
+        doc.Cell(_shorten(piece["text"], width), tone),
+        *(doc.Cell(text, align="right") for text in sums),
         *(
-            Cell(
+            doc.Cell(
                 f"{round(100 * value / full) or 0:+d}".replace("+0", "0"),
                 align="right",
                 tint=max(-1.0, min(1.0, value / full)),

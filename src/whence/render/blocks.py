@@ -3,7 +3,7 @@
 `payload` is the JSON object of one input's explanations (docs/reference/json.md), `explanation` one of its methods.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from whence.render import document as doc
@@ -15,13 +15,11 @@ from whence.render.colour import (
     scale_scores,
 )
 from whence.render.image_maps import (
+    Pixels,
     arrange_score_maps,
     decode_display_image,
     describe_score_range,
     encode_png_base64,
-)
-from whence.render.text import (
-    select_top_features,
 )
 
 MAPS_NOTE = (
@@ -34,45 +32,39 @@ def build_tinted_input(
 ) -> list[doc.Block]:
     """Return the text, or both texts of a pair, tinted by scores, and the legend; for a picture the legend alone.
 
-    `plain` stands for the text where there are no shades.
+    The pieces of a text are words by score, the text between them, and special tokens. `plain` stands for the text where
+    there are no shades.
     """
+    legend, scale = format_legend(payload, explanation), get_colour_scale(explanation)
     if payload.get("picture"):
-        legend = f"{format_legend(payload, explanation)}; {describe_score_range(explanation)}"
-        return [doc.Paragraph(legend, "dim")]
-    legend, note = format_legend(payload, explanation), get_colour_scale(explanation)["note"] or ""
-    blocks: list[doc.Block] = [
-        doc.TintedText(pieces, "" if n else legend, "" if n else plain, beside=bool(n))
-        for n, pieces in enumerate(_list_pieces(payload, explanation, n) for n in (0, 1))
-    ]
-    return [*blocks, doc.Paragraph(note, "dim")]
-
-
-def _list_pieces(
-    payload: doc.JsonObject, explanation: doc.JsonObject, segment: int
-) -> list[doc.Tint]:
-    """Return the pieces of one text: words by score, the text between them, and special tokens."""
-    source = payload["input"]["pair" if segment else "text"]
-    pieces: list[tuple[int, doc.Tint]] = []
-    at = 0
-    scores = explanation["word_scores"]
+        return [doc.Paragraph(f"{legend}; {describe_score_range(explanation)}", "dim")]
+    blocks: list[doc.Block] = []
+    words, word_scores = payload["words"], explanation["word_scores"]
+    word_shades = compute_shades(explanation, word_scores)
+    tokens, scores = payload["tokens"], explanation["scores"]
     shades = compute_shades(explanation, scores)
-    for word, shade, score in zip(payload["words"], shades, scores, strict=True):
-        if word["segment"] != segment:
-            continue
-        place = word["tokens"][0]
-        gap = " " if source is None else source[at : word["start"]]
-        at = at if source is None else word["end"]
-        pieces += [(place, doc.Tint(gap)), (place, doc.Tint(word["text"], shade, f"{score:+.6g}"))]
-    if source is not None and pieces:
-        pieces.append((len(payload["tokens"]), doc.Tint(source[at:])))
-    scores = explanation["scores"]
-    shades = compute_shades(explanation, scores)
-    for index, (token, shade) in enumerate(zip(payload["tokens"], shades, strict=True)):
-        # A mask token is part of the text, and is shown inside it.
-        if token["special"] and token["segment"] == segment and token["start"] is None:
-            tint = doc.Tint(token["text"], shade, f"{scores[index]:+.6g}", "special")
-            pieces.append((index, tint))
-    return [piece for _, piece in sorted(pieces, key=lambda pair: pair[0]) if piece.text]
+    for segment, part in enumerate(("text", "pair")):
+        source, at = payload["input"][part], 0
+        pieces: list[tuple[int, doc.Tint]] = []
+        for word, shade, score in zip(words, word_shades, word_scores, strict=True):
+            if word["segment"] != segment:
+                continue
+            place = word["tokens"][0]
+            gap = " " if source is None else source[at : word["start"]]
+            at = at if source is None else word["end"]
+            tint = doc.Tint(word["text"], shade, f"{score:+.6g}")
+            pieces += [(place, doc.Tint(gap)), (place, tint)]
+        if source is not None and pieces:
+            pieces.append((len(tokens), doc.Tint(source[at:])))
+        for place, (token, shade) in enumerate(zip(tokens, shades, strict=True)):
+            # A mask token is part of the text, and is shown inside it.
+            if token["special"] and token["segment"] == segment and token["start"] is None:
+                tint = doc.Tint(token["text"], shade, f"{scores[place]:+.6g}", "special")
+                pieces.append((place, tint))
+        ordered = [piece for _, piece in sorted(pieces, key=lambda pair: pair[0]) if piece.text]
+        above = ("", "") if segment else (legend, plain)
+        blocks.append(doc.TintedText(ordered, *above, beside=bool(segment)))
+    return [*blocks, doc.Paragraph(scale["note"] or "", "dim")]
 
 
 def build_score_details(payload: doc.JsonObject, explanation: doc.JsonObject) -> doc.Details:
@@ -87,14 +79,16 @@ def build_score_details(payload: doc.JsonObject, explanation: doc.JsonObject) ->
         facts += f", {seconds:.3f} s"
     about = doc.Paragraph(facts, "dim")
     if payload.get("picture"):
-        return doc.Details(
-            "All patches, as they lie in the picture", [_build_grid(payload, explanation), about]
-        )
-    full = get_colour_scale(explanation)["full"] or 1.0
-    words = [
-        (name, doc.Cell(f"{score:+.6g}", align="right"), doc.Cell("", bar=score / full))
-        for name, score in select_top_features(payload, explanation, None)
-    ]
+        (height, width), scores = payload["picture"]["grid"], explanation["scores"]
+        floor = get_colour_scale(explanation)["floor"]
+        tints = scale_scores(scores, signed=explanation["signed"], floor=floor)
+        cells = [
+            doc.Cell(f"{score:.3g}", align="right", tint=float(tint))
+            for score, tint in zip(scores, tints, strict=True)
+        ]
+        rows = [[str(row + 1), *cells[row * width : (row + 1) * width]] for row in range(height)]
+        grid = doc.Table(["", *map(str, range(1, width + 1))], rows)
+        return doc.Details("All patches, as they lie in the picture", [grid, about])
     tokens = [
         (
             str(index),
@@ -107,23 +101,9 @@ def build_score_details(payload: doc.JsonObject, explanation: doc.JsonObject) ->
         )
     ]
     heads = ("word", "score", f"for {format_target(payload['target'])}")
-    tables = [doc.Table(heads, words), doc.Table(("#", "token", "characters", "score"), tokens)]
-    return doc.Details("All words and tokens", [*tables, about])
-
-
-def _build_grid(payload: doc.JsonObject, explanation: doc.JsonObject) -> doc.Table:
-    """Return the scores of all patches, arranged as in the picture."""
-    height, width = payload["picture"]["grid"]
-    floor = get_colour_scale(explanation)["floor"]
-    tints = scale_scores(explanation["scores"], signed=explanation["signed"], floor=floor)
-    cells = [
-        doc.Cell(f"{score:.3g}", align="right", tint=float(tint))
-        for score, tint in zip(explanation["scores"], tints, strict=True)
-    ]
-    rows: list[list[str | doc.Cell]] = [
-        [str(row + 1), *cells[row * width : (row + 1) * width]] for row in range(height)
-    ]
-    return doc.Table(["", *map(str, range(1, width + 1))], rows)
+    words = build_top_table(payload, explanation, heads=heads, digits=6)
+    table = doc.Table(("#", "token", "characters", "score"), tokens)
+    return doc.Details("All words and tokens", [words, table, about])
 
 
 def build_pictures(payloads: Sequence[doc.JsonObject]) -> list[doc.Block]:
@@ -132,46 +112,50 @@ def build_pictures(payloads: Sequence[doc.JsonObject]) -> list[doc.Block]:
         return []
     pixels = decode_display_image(payloads[0])
     name = str(payloads[0]["picture"].get("name") or "")
-    own = (pixels, "the picture", name or "as the model sees it", f"the picture {name}")
-    rows = [
+    figures = [
         [
-            (one.pixels, one.method, f"for {one.title}", f"{one.method} for {one.title}")
+            _build_picture(
+                one.pixels, one.method, f"for {one.title}", f"{one.method} for {one.title}"
+            )
             for one in row
         ]
         for row in arrange_score_maps(payloads, pixels)
     ]
-    figures = [
-        [
-            doc.Picture(
-                encode_png_base64(drawn), (drawn.shape[0], drawn.shape[1]), title, under, alt
-            )
-            for drawn, title, under, alt in row
-        ]
-        for row in [[own, *rows[0]], *rows[1:]]
-    ]
+    own = _build_picture(
+        pixels, "the picture", name or "as the model sees it", f"the picture {name}"
+    )
+    figures[0].insert(0, own)
     return [doc.Details("", [doc.Pictures(figures)], instead=[doc.Paragraph(MAPS_NOTE, "dim")])]
+
+
+def _build_picture(pixels: Pixels, title: str, under: str, alt: str) -> doc.Picture:
+    height, width = pixels.shape[:2]
+    return doc.Picture(encode_png_base64(pixels), (height, width), title, under, alt)
 
 
 def build_provenance(payload: doc.JsonObject, **more: Mapping[str, Any]) -> doc.Details:
     """Return the model and the provenance of a result, folded away on a page."""
-    return doc.Details("Where this comes from", [doc.FactList(list(_list_facts(payload, more)))])
-
-
-def _list_facts(
-    payload: doc.JsonObject, more: Mapping[str, Mapping[str, Any]]
-) -> Iterator[tuple[str, str]]:
-    for facts in (payload.get("model", {}), *more.values(), payload["provenance"]):
-        yield from ((str(name), str(value)) for name, value in facts.items())
+    facts = [
+        (str(name), str(value))
+        for part in (payload.get("model", {}), *more.values(), payload["provenance"])
+        for name, value in part.items()
+    ]
+    return doc.Details("Where this comes from", [doc.FactList(facts)])
 
 
 def build_top_table(
-    payload: doc.JsonObject, explanation: doc.JsonObject, top: int | None
+    payload: doc.JsonObject,
+    explanation: doc.JsonObject,
+    top: int | None = None,
+    heads: Sequence[str] = (),
+    digits: int = 3,
 ) -> doc.Table:
     """Return the words or patches with the largest scores, with bars; all of them if `top` is None."""
     full = get_colour_scale(explanation)["full"] or 1.0
-    features = select_top_features(payload, explanation, top)
+    names = (word["text"] for word in payload["words"])
+    pairs = zip(names, explanation["word_scores"], strict=True)
     rows = [
-        (name, doc.Cell(f"{score:+.3g}", align="right"), doc.Cell("", bar=score / full))
-        for name, score in features
+        (name, doc.Cell(f"{score:+.{digits}g}", align="right"), doc.Cell("", bar=score / full))
+        for name, score in sorted(pairs, key=lambda pair: -abs(pair[1]))[:top]
     ]
-    return doc.Table((), rows)
+    return doc.Table(heads, rows)

@@ -26,7 +26,7 @@ Point = tuple[float, float]
 WIDTH = 320
 _MAX_PANELS = 6  # panels of one plot; further ones are folded away
 _MIN_VIOLIN_VALUES, _DENSITY_STEPS = 10, 48
-_LETTER_WIDTH = 6.4  # approximate width of a letter
+_QUARTILES = (0.25, 0.5, 0.75)
 
 
 def read_style(name: str) -> str:
@@ -96,12 +96,6 @@ class Panel:
         """Draw a line from floor to top."""
         self.line(value, self.y.low, value, self.y.high, kind)
 
-    def reach(self, low: float, high: float, y: float, cap: float = 0.0) -> None:
-        """Draw an interval along the x axis, with caps of a height."""
-        self.line(low, y, high, y, "reach")
-        for end in (low, high) if cap else ():
-            self.line(end, y - cap, end, y + cap, "reach")
-
     def shape(self, points: Iterable[Point], kind: str, tag: str = "polyline") -> None:
         """Draw a line or an area through values."""
         drawn = " ".join(f"{self.x.at(x):.1f},{self.y.at(y):.1f}" for x, y in points)
@@ -128,9 +122,8 @@ class Panel:
     def text(self, x: float, y: float, text: str, anchor: str = "start", kind: str = "") -> None:
         """Write a text at coordinates of the drawing."""
         css = f' class="{kind}"' if kind else ""
-        self.parts.append(
-            f'<text{css} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
-        )
+        place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+        self.parts.append(f"<text{css} {place}>{escape(text)}</text>")
 
     def x_axis(self, label: str, ticks: Iterable[tuple[float, str]] | None = None) -> None:
         """Draw ticks and label of the x axis."""
@@ -173,26 +166,24 @@ def _format_title(title: str) -> str:
 def _draw_band(plot: PlotData) -> Iterator[str]:
     """Yield a curve over the band in which chance lies; screen readers get its values."""
     low, high = ends = compute_curve_bounds(plot)
-    at = plot["at"]
+    at, values = plot["at"], plot["values"]
     panel = Panel((at[0], max(at[-1], at[0] + 1e-9)), ends, below=74)
     panel.y_axis(plot["y"], [(v, format_tick(v, ends)) for v in (low, (low + high) / 2, high)])
     panel.x_axis("", [(v, f"{v:.0%}") for v in (at[0], (at[0] + at[-1]) / 2, at[-1])])
     panel.text((panel.x.start + panel.x.end) / 2, 200, plot["x"], "middle")
-    upper, lower = zip(at, plot["high"], strict=True), zip(at, plot["low"], strict=True)
-    panel.shape([*upper, *reversed(list(lower))], "band", "polygon")
+    outline = [*zip(at, plot["high"], strict=True), *zip(at[::-1], plot["low"][::-1], strict=True)]
+    panel.shape(outline, "band", "polygon")
     panel.shape(zip(at, plot["mean"], strict=True), "mean")
-    panel.shape(zip(at, plot["values"], strict=True), "own")
-    for x, y in zip(at, plot["values"], strict=True):
+    panel.shape(zip(at, values, strict=True), "own")
+    said = []
+    for x, y, least, most in zip(at, values, plot["low"], plot["high"], strict=True):
         panel.dot(x, y, radius=2.6)
+        said.append(f"at {x:.0%} {y:.3g}, {plot['band']} {least:.3g} to {most:.3g}")
     name = shorten_label(plot["name"], 24)
     panel.text(panel.x.start, 218, f"line: {name}; dashed: mean of the shaded")
     panel.text(panel.x.start, 233, f"shaded: {plot['band']}")
-    points = zip(at, plot["values"], plot["low"], plot["high"], strict=True)
-    said = "; ".join(
-        f"at {x:.0%} {v:.3g}, {plot['band']} {a:.3g} to {b:.3g}" for x, v, a, b in points
-    )
     name = f"{plot['title']}, {plot['name']}: {plot['y']} over {plot['x']}"
-    yield panel.svg(name, f"{plot['y']}. {plot['x']}: {said}.")
+    yield panel.svg(name, f"{plot['y']}. {plot['x']}: {'; '.join(said)}.")
 
 
 def compute_curve_bounds(plot: PlotData) -> tuple[float, float]:
@@ -213,23 +204,20 @@ def _draw_histograms(plot: PlotData) -> Iterator[str]:
     edges = plot["edges"]
     if len(edges) < 2:
         return
-    totals = [sum(series["counts"]) or 1 for series in plot["series"]]
-    most = max(
-        (max(s["counts"], default=0) / t for s, t in zip(plot["series"], totals, strict=True)),
-        default=0.0,
-    )
-    for series, total in zip(plot["series"], totals, strict=True):
-        panel = Panel(
-            (edges[0], edges[-1]), (0, 100 * most or 100), left=46, top=36, right=10, below=42
-        )
+    shares = [
+        [100 * count / (sum(series["counts"]) or 1) for count in series["counts"]]
+        for series in plot["series"]
+    ]
+    ends = (0, max((share for own in shares for share in own), default=0) or 100)
+    for series, own in zip(plot["series"], shares, strict=True):
+        panel = Panel((edges[0], edges[-1]), ends, left=46, top=36, right=10, below=42)
         panel.y_axis("% of examples")
         panel.x_axis(plot["x"])
         said = []
-        for (low, high), count in zip(pairwise(edges), series["counts"], strict=True):
+        for (low, high), count, share in zip(pairwise(edges), series["counts"], own, strict=True):
             if count:
-                title = f"{low:.3g} to {high:.3g}: {count} of {series['n']}"
-                panel.rect(low, 0, high, 100 * count / total, "column", title)
                 said.append(f"{low:.3g} to {high:.3g}: {count}")
+                panel.rect(low, 0, high, share, "column", f"{said[-1]} of {series['n']}")
         name = f"{series['name']}, n={series['n']}"
         panel.text(46, 13, shorten_label(name, 34), kind="name")
         panel.threshold(plot.get("threshold"))
@@ -255,7 +243,8 @@ def _draw_violins(plot: PlotData) -> Iterator[str]:
             name = shorten_label(group["name"].replace(" to ", "–"), max(4, 44 // len(groups)))
             panel.text(x, 187, name, "middle")
             panel.text(x, 201, f"n={group['n']}", "middle")
-            _draw_violin(panel, place + 0.5, group)
+            if group["quantiles"]:
+                _draw_violin(panel, place + 0.5, group)
         panel.text(60, 13, shorten_label(series["name"], 34), kind="name")
         desc = "; ".join(map(_describe_group, groups)) or "no examples"
         yield panel.svg(f"{plot['title']}: {series['name']}", desc)
@@ -263,9 +252,7 @@ def _draw_violins(plot: PlotData) -> Iterator[str]:
 
 def _draw_violin(panel: Panel, x: float, group: PlotData) -> None:
     values = group["quantiles"]
-    if not values:
-        return
-    low, middle, high = compute_quartiles(values)
+    low, middle, high = np.quantile(values, _QUARTILES).tolist()
     if group["n"] >= _MIN_VIOLIN_VALUES:
         sample = np.asarray(values, dtype=np.float64)
         spread = min(sample.std(), (high - low) / 1.34)
@@ -282,16 +269,10 @@ def _draw_violin(panel: Panel, x: float, group: PlotData) -> None:
     panel.dot(x, middle, _describe_group(group), "median", 3.4)
 
 
-def compute_quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return the lower quartile, the median and the upper quartile."""
-    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75]).tolist()
-    return low, middle, high
-
-
 def _describe_group(group: PlotData) -> str:
     if not group["quantiles"]:
         return f"{group['name']}: none"
-    low, middle, high = compute_quartiles(group["quantiles"])
+    low, middle, high = np.quantile(group["quantiles"], _QUARTILES).tolist()
     return f"{group['name']}: median {middle:.3g}, half of them from {low:.3g} to {high:.3g}, n={group['n']}"
 
 
@@ -318,7 +299,9 @@ def _draw_effect(plot: PlotData) -> Iterator[str]:
     panel.x_axis("")
     if chance is not None:
         panel.upright(chance, "chance")
-    panel.reach(low, high, 0.5, 0.12 if plot.get("interval") else 0.0)
+    panel.line(low, 0.5, high, 0.5, "reach")
+    for end in plot.get("interval") or ():
+        panel.line(end, 0.38, end, 0.62, "reach")
     panel.dot(effect, 0.5, plot["desc"], radius=5)
     yield panel.svg(plot["title"], plot["desc"])
 
@@ -456,13 +439,15 @@ def render_plot(plot: PlotData) -> str:
     if plot["kind"] == "dots":
         return f'<div class="wide">{draw_dots(plot)}</div>' if plot["panels"] else ""
     panels = list(_DRAWINGS[plot["kind"]](plot)) if plot["kind"] in _DRAWINGS else []
-    first, rest = panels[:_MAX_PANELS], panels[_MAX_PANELS:]
-    body = f'<div class="columns">{"".join(first)}</div>'
-    if rest:
-        more = f'<div class="columns">{"".join(rest)}</div>'
-        body += f"<details><summary>{len(rest)} more</summary>{more}</details>"
-    caption = f"<figcaption>{escape(plot['title'])}</figcaption>"
-    return f"<figure>{caption}{body}</figure>" if panels else ""
+    if not panels:
+        return ""
+    first, more = (
+        f'<div class="columns">{"".join(some)}</div>'
+        for some in (panels[:_MAX_PANELS], panels[_MAX_PANELS:])
+    )
+    summary = f"<summary>{len(panels) - _MAX_PANELS} more</summary>"
+    rest = f"<details>{summary}{more}</details>" if len(panels) > _MAX_PANELS else ""
+    return f"<figure><figcaption>{escape(plot['title'])}</figcaption>{first}{rest}</figure>"
 
 
 _LEVELS = "▁▂▃▄▅▆▇█"  # from the smallest count to the largest
@@ -542,17 +527,17 @@ def _draw_strip(counts: Sequence[float]) -> str:
 def _tabulate_bars(plot: PlotData) -> doc.Table:
     """Return bars as a table of figures, each with a track on a page."""
     bars, limit = plot["bars"], plot.get("threshold")
-    ends = [b[e] for b in bars for e in ("value", "low", "high") if b.get(e) is not None]
-    ends += [0.0] if limit is None else [0.0, limit]
+    known = [b[e] for b in bars for e in ("value", "low", "high") if b.get(e) is not None]
+    known += [0.0] if limit is None else [0.0, limit]
+    ends = (min(known), max(known) + (max(known) == min(known)))
     rows = []
     for bar in bars:
         value, low, high = (bar.get(end) for end in ("value", "low", "high"))
-        if value is None:
-            rows.append((bar["name"], "not known", doc.Cell("")))
-            continue
-        reach = (value, value) if low is None or high is None else (low, high)
-        text = f"{value:.3g}" if reach == (value, value) else f"{value:.3g} [{low:.3g}, {high:.3g}]"
-        track = doc.Track(value, *reach, (min(ends), max(ends) + (max(ends) == min(ends))), limit)
+        text, track = "not known", None
+        if value is not None:
+            low, high = (value, value) if low is None or high is None else (low, high)
+            text = f"{value:.3g}" + ("" if low == high == value else f" [{low:.3g}, {high:.3g}]")
+            track = doc.Track(value, low, high, ends, limit)
         rows.append((bar["name"], text, doc.Cell("", track=track)))
     note = "" if limit is None else f"threshold {limit:.4g}"
     return doc.Table(("", plot["y"], note), rows, plot["title"])
@@ -568,8 +553,8 @@ def _expand_attention(plot: PlotData) -> Iterator[doc.Block]:
         tokens, rows = example["tokens"], example["rows"]
         largest = max((w for row in rows for w in row["weights"]), default=0.0) or 1.0
         share = example.get("probability")
-        said = f"predicted {example['predicted']}"
-        yield doc.Paragraph(said if share is None else f"{said} ({share:.1%})", "strong")
+        sure = "" if share is None else f" ({share:.1%})"
+        yield doc.Paragraph(f"predicted {example['predicted']}{sure}", "strong")
         for row in rows:
             pairs = list(zip(row["weights"], tokens, strict=True))
             pieces = []

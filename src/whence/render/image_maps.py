@@ -116,14 +116,6 @@ def arrange_score_maps(
     return [[panel for row in rows for panel in row]] if alone else rows
 
 
-def describe_group_prediction(payloads: Sequence[Mapping[str, Any]]) -> str:
-    """Describe the prediction; with several explained classes, without naming a target."""
-    first = payloads[0]
-    if len(payloads) == 1:
-        return describe_prediction(first)
-    return describe_prediction({**first, "target": {"index": first["prediction"]["index"]}})
-
-
 def describe_score_range(explanation: Mapping[str, Any]) -> str:
     """Describe the range of the scores and their unit, or why the map is blank."""
     scores = np.asarray(explanation["scores"], dtype=np.float64)
@@ -133,18 +125,6 @@ def describe_score_range(explanation: Mapping[str, Any]) -> str:
     scale = get_colour_scale(explanation)
     text = f"scores from {scores.min():{sign}.3g} to {scores.max():{sign}.3g}{format_unit(explanation)}"
     return f"{text}. {scale['note']}" if scale["note"] else text
-
-
-def group_by_image(payloads: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """Group consecutive payloads of the same image; a payload without image is a group of its own."""
-    groups: list[list[Mapping[str, Any]]] = []
-    for payload in payloads:
-        own = payload.get("picture")
-        if own and groups and groups[-1][0].get("picture") == own:
-            groups[-1].append(payload)
-        else:
-            groups.append([payload])
-    return groups
 
 
 _PAPER, _INK, _DIM = (255, 255, 255), (27, 31, 36), (92, 102, 112)
@@ -169,7 +149,7 @@ def render_image_sheet_png(payloads: Sequence[Mapping[str, Any]]) -> bytes:
     ]
     name = first["picture"].get("name")
     source = first["model"]["name"] + (f", {name}" if name else "")
-    headline = describe_group_prediction(payloads)
+    headline = describe_prediction(first, with_target=len(payloads) == 1)
     maps = "; ".join(f"{one.method} for {one.title}, {one.reach}" for row in rows for one in row)
     # The description keeps the labels' own characters, which the drawing's font may lack.
     text = sanitise_text(f"{source}: {headline}. {maps}. {IMAGE_SCALE_NOTE}")

@@ -9,9 +9,7 @@ from typing import Any
 
 from whence.render import document as doc
 from whence.render.charts import expand_plot, sketch_plot
-from whence.render.colour import (
-    format_target,
-)
+from whence.render.colour import format_target
 
 _TEXT_WIDTH = 100  # columns of tables and plots
 
@@ -195,40 +193,31 @@ def format_probability(probability: float) -> str:
     )
 
 
-def describe_prediction(payload: Mapping[str, Any]) -> str:
+def describe_prediction(payload: Mapping[str, Any], *, with_target: bool = True) -> str:
     """Describe the prediction, and the target if it is another class."""
     prediction, target = payload["prediction"], payload["target"]
     if prediction["probability"] is None:
         text = f"{prediction['label']} = {prediction['logits'][prediction['index']]:.4g}"
     else:
         text = f"{prediction['label']} ({format_probability(prediction['probability'])})"
-    if target.get("against") or target["index"] != prediction["index"]:
+    if with_target and (target.get("against") or target["index"] != prediction["index"]):
         text += f"; explained: {format_target(target)}"
     if payload["model"]["class"].endswith("ForTokenClassification") and payload.get("read"):
-        text = f"{format_output_words(payload)}: {text}"
+        text = f"{_format_output_words(payload)}: {text}"
     return sanitise_text(text)
 
 
-def format_output_words(payload: Mapping[str, Any]) -> str:
-    """Return the words at whose positions the output was read; empty if it has no position."""
-    places = set(payload.get("read", ()))
+def _format_output_words(payload: Mapping[str, Any]) -> str:
+    """Return the words at whose positions the output was read."""
+    places = set(payload["read"])
     words = [word for word in payload["words"] if places.intersection(word["tokens"])]
     if not words:
-        return sanitise_text(" ".join(payload["tokens"][place]["text"] for place in sorted(places)))
+        return " ".join(payload["tokens"][place]["text"] for place in sorted(places))
     first, last = words[0], words[-1]
     source = payload["input"]["pair" if first["segment"] else "text"]
     if source is None or first["start"] is None:
-        return sanitise_text(" ".join(word["text"] for word in words))
-    return sanitise_text(source[first["start"] : last["end"]])
-
-
-def select_top_features(
-    payload: Mapping[str, Any], explanation: Mapping[str, Any], top: int | None
-) -> list[tuple[str, float]]:
-    """Return the `top` words or patches with the largest absolute scores, or all, with their scores."""
-    names = (word["text"] for word in payload["words"])
-    pairs = zip(names, explanation["word_scores"], strict=True)
-    return sorted(pairs, key=lambda pair: -abs(pair[1]))[:top]
+        return " ".join(word["text"] for word in words)
+    return str(source[first["start"] : last["end"]])
 
 
 def format_input_warnings(payload: Mapping[str, Any]) -> str:
@@ -242,6 +231,11 @@ def format_input_warnings(payload: Mapping[str, Any]) -> str:
     return " ".join(warnings)
 
 
+def format_count(count: int, noun: str, plural: str = "s") -> str:
+    """Return a number with its noun; `plural` is the ending of the plural."""
+    return f"{count:,} {noun}{'' if count == 1 else plural}"
+
+
 _COLUMN_ROLES = (("text", "texts"), ("pair", "second texts"), ("label", "labels"))
 
 
@@ -250,11 +244,11 @@ def format_dataset(facts: Mapping[str, Any] | None) -> str:
     if not facts or not {"name", "rows", "drawn", "seed"} <= facts.keys():
         return ""
     columns = [
-        f"{what} from {_to_one_line(facts[role])!r}"
+        f"{what} from {to_line(str(facts[role]))!r}"
         for role, what in _COLUMN_ROLES
         if facts.get(role) is not None
     ]
-    return "; ".join([f"{_to_one_line(facts['name'])}: {format_row_sample(facts)}", *columns])
+    return "; ".join([f"{to_line(str(facts['name']))}: {format_row_sample(facts)}", *columns])
 
 
 def format_row_sample(facts: Mapping[str, Any]) -> str:
@@ -275,7 +269,3 @@ def format_drawn_sample(setting: Mapping[str, Any], data: Mapping[str, Any]) -> 
         return ""
     count = "" if limit == data["used"] else f"{limit:,} "  # some may be unusable
     return f", {count}drawn with seed {setting['seed']}"
-
-
-def _to_one_line(text: Any) -> str:
-    return " ".join(sanitise_text(str(text)).split())

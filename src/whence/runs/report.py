@@ -4,26 +4,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from whence.render import document as doc
 from whence.render.blocks import build_score_details, build_tinted_input, build_top_table
 from whence.render.colour import TEXT_SCALE_NOTE
-from whence.render.document import (
-    Block,
-    Bullets,
-    Code,
-    Details,
-    Document,
-    FactList,
-    Heading,
-    JsonObject,
-    Paragraph,
-    Plot,
-    Section,
-    Table,
-    choose_decimals,
-    format_interval,
-    format_number,
-)
-from whence.render.text import format_probability, format_row_sample
+from whence.render.document import choose_decimals, format_interval, format_number
+from whence.render.text import format_count, format_probability, format_row_sample
 from whence.studies.audit.report import build_sections as build_audit_sections
 from whence.studies.audit.report import format_answer
 from whence.studies.evaluation.report import (
@@ -57,42 +42,42 @@ _LABEL_READINGS = {
 }
 
 
-def build_document(data: JsonObject) -> Document:
+def build_document(data: doc.JsonObject) -> doc.Document:
     """Return the document of a run's report."""
     audit = build_audit_sections(data["audit"]) if data["audit"] else []
     sections = [
-        Section(
+        doc.Section(
             f"{_shorten_model_name(data['model']['name'])} on {data['data']['name']}",
             list(_build_overview(data)),
         ),
-        Section("Methods held against each other", list(_build_evaluation(data["evaluation"]))),
-        Section("Drawings", [Plot(plot) for plot in data["plots"]]),
+        doc.Section("Methods held against each other", list(_build_evaluation(data["evaluation"]))),
+        doc.Section("Drawings", [doc.Plot(plot) for plot in data["plots"]]),
         _build_examples(data["extremes"]),
         *audit,
-        Section("What is left out", list(_build_omissions(data))),
-        Section("Where this comes from", list(_build_provenance(data))),
-        Section(
+        doc.Section("What is left out", list(_build_omissions(data))),
+        doc.Section("Where this comes from", list(_build_provenance(data))),
+        doc.Section(
             "How to reproduce it",
             [
-                Paragraph("The plan:"),
-                Code(data["reproduce"]["plan"], "toml"),
-                Paragraph("The same from the command line:"),
-                Code(data["reproduce"]["command"], "sh"),
+                doc.Paragraph("The plan:"),
+                doc.Code(data["reproduce"]["plan"], "toml"),
+                doc.Paragraph("The same from the command line:"),
+                doc.Code(data["reproduce"]["command"], "sh"),
             ],
         ),
     ]
-    return Document("whence: a run", sections, foot=TEXT_SCALE_NOTE, contents=True)
+    return doc.Document("whence: a run", sections, foot=TEXT_SCALE_NOTE, contents=True)
 
 
-def _build_overview(data: JsonObject) -> Iterator[Block]:
-    yield Paragraph(data["advice"] or "", "strong")
-    yield Paragraph(_describe_progress(data), "" if data["state"] == "complete" else "warning")
+def _build_overview(data: doc.JsonObject) -> Iterator[doc.Block]:
+    yield doc.Paragraph(data["advice"] or "", "strong")
+    yield doc.Paragraph(_describe_progress(data), "" if data["state"] == "complete" else "warning")
     for line in (*data["damage"], data["data"].get("warning") or ""):
-        yield Paragraph(line, "warning")
-    yield FactList([(name, text) for name, text in _list_facts(data) if text])
+        yield doc.Paragraph(line, "warning")
+    yield doc.FactList([(name, text) for name, text in _list_facts(data) if text])
 
 
-def _list_facts(data: JsonObject) -> Iterator[tuple[str, str]]:
+def _list_facts(data: doc.JsonObject) -> Iterator[tuple[str, str]]:
     setting, predictions = data["setting"], data["predictions"]
     yield "model", _describe_model(data["model"])
     yield "data", _describe_data(data)
@@ -100,7 +85,7 @@ def _list_facts(data: JsonObject) -> Iterator[tuple[str, str]]:
     yield "metrics", _format_list(data["metrics"], 40)
     if data["metrics"]:
         how = f"removed by {setting['remove']}, " if setting.get("remove") else ""
-        rankings = _format_count(setting["rankings"], "random explanation")
+        rankings = format_count(setting["rankings"], "random explanation")
         yield "tested", f"{how}{setting['unit']} by {setting['unit']}, {rankings} of each example"
     yield "seed", str(setting["seed"])
     most = sorted(predictions["classes"].items(), key=lambda pair: (-pair[1], pair[0]))
@@ -111,37 +96,39 @@ def _list_facts(data: JsonObject) -> Iterator[tuple[str, str]]:
         yield "accuracy", _format_percent(predictions["accuracy"]) + share
     bad, failed = data["data"]["bad"]["count"], sum(row["count"] for row in data["failures"])
     yield "bad rows", f"{bad:,}" if bad else ""
-    yield "failures", _format_count(failed, "explanation") if failed else ""
+    yield "failures", format_count(failed, "explanation") if failed else ""
     if data["audit"]:
         yield "attention is an explanation here", format_answer(data["audit"])
 
 
-def _describe_data(data: JsonObject) -> str:
+def _describe_data(data: doc.JsonObject) -> str:
     source, sample = data["data"], (data["evaluation"] or {}).get("data")
     columns = [f"{role} from {name!r}" for role, name in source.get("columns", {}).items()]
     guessed = f" ({_format_list(source['guessed'])} guessed)" if source.get("guessed") else ""
-    text = f"{source['name']}, {_format_count(data['examples'], 'example')}"
+    text = f"{source['name']}, {format_count(data['examples'], 'example')}"
     if sample and sample["drawn"] is not None:
         text += f", {format_row_sample(sample)}"
     return text + (f"; {', '.join(columns)}{guessed}" if columns else "")
 
 
-def _build_evaluation(table: JsonObject | None) -> Iterator[Block]:
+def _build_evaluation(table: doc.JsonObject | None) -> Iterator[doc.Block]:
     if table is None:
         return
     if not table["examples"]["explained"]:
-        yield Paragraph("No example is explained, so there is nothing to hold against each other.")
+        yield doc.Paragraph(
+            "No example is explained, so there is nothing to hold against each other."
+        )
     elif table["metrics"]:
-        yield Paragraph(f"{describe_evaluation(table)}.", "dim")
+        yield doc.Paragraph(f"{describe_evaluation(table)}.", "dim")
         yield from build_blocks(table)
         yield _build_agreement(table)
     else:
-        yield Paragraph("Explanations were made and not tested: the plan has no metrics.")
-        yield Table(COST_HEADS, build_cost_rows(table))
-        yield Paragraph(COST_LEGEND, "dim")
+        yield doc.Paragraph("Explanations were made and not tested: the plan has no metrics.")
+        yield doc.Table(COST_HEADS, build_cost_rows(table))
+        yield doc.Paragraph(COST_LEGEND, "dim")
 
 
-def _build_agreement(table: JsonObject) -> Block:
+def _build_agreement(table: doc.JsonObject) -> doc.Block:
     """Return the table of pairwise agreement with intervals, which the chart does not show."""
     rows = [
         (
@@ -155,19 +142,19 @@ def _build_agreement(table: JsonObject) -> Block:
     return _fold("Agreement of each two methods", heads, rows if len(rows) > 1 else [])
 
 
-def _build_examples(extremes: Sequence[JsonObject]) -> Section:
+def _build_examples(extremes: Sequence[doc.JsonObject]) -> doc.Section:
     tested = any(example["which"] in ("best", "worst") for example in extremes)
     note = _EXTREMES_NOTE if tested else _UNTESTED_NOTE
-    return Section(
+    return doc.Section(
         "Best and worst explanations" if tested else "Explanations",
         [
-            Paragraph(note if extremes else "", "dim"),
+            doc.Paragraph(note if extremes else "", "dim"),
             *(block for example in extremes for block in _build_example(example)),
         ],
     )
 
 
-def _build_example(example: JsonObject) -> Iterator[Block]:
+def _build_example(example: doc.JsonObject) -> Iterator[doc.Block]:
     """Yield one explanation, with its metric value and that of random ones."""
     explained = example["explained"]
     (explanation,) = explained["explanations"]
@@ -184,28 +171,28 @@ def _build_example(example: JsonObject) -> Iterator[Block]:
         shown = f"{example['metric']} {format_number(value, digits)}{random}"
         lines.append(f"{shown} (this example alone).")
     texts = [text for text in (explained["input"]["text"], explained["input"]["pair"]) if text]
-    yield Heading(f"{_EXAMPLE_TITLES[example['which']]}: {explanation['method']}")
-    yield Bullets([*lines, *(example.get("says") or ())])
+    yield doc.Heading(f"{_EXAMPLE_TITLES[example['which']]}: {explanation['method']}")
+    yield doc.Bullets([*lines, *(example.get("says") or ())])
     yield from build_tinted_input(explained, explanation, " ".join(" | ".join(texts).split()))
     yield build_top_table(explained, explanation, _TOP_WORDS)
     yield build_score_details(explained, explanation)
 
 
-def _build_omissions(data: JsonObject) -> Iterator[Block]:
+def _build_omissions(data: doc.JsonObject) -> Iterator[doc.Block]:
     if data["not_audited"]:
-        yield Paragraph("Experiments on attention that were asked for and found nothing:")
-        yield Table(
+        yield doc.Paragraph("Experiments on attention that were asked for and found nothing:")
+        yield doc.Table(
             ("experiment", "why"), [(one["name"], one["why"]) for one in data["not_audited"]]
         )
     bad = data["data"]["bad"]
     if bad["count"]:
         n_shown = len(bad["first"])
         first = "" if n_shown == bad["count"] else f" The first {n_shown}:"
-        rows = _format_count(bad["count"], "row")
-        yield Paragraph(f"{rows} could not be read and had to be skipped.{first}")
-        yield Table(("where", "why"), [(row["where"], row["why"]) for row in bad["first"]])
+        rows = format_count(bad["count"], "row")
+        yield doc.Paragraph(f"{rows} could not be read and had to be skipped.{first}")
+        yield doc.Table(("where", "why"), [(row["where"], row["why"]) for row in bad["first"]])
     if data["failures"]:
-        yield Paragraph("What could not be explained; --retry-failed tries again.")
+        yield doc.Paragraph("What could not be explained; --retry-failed tries again.")
         failures = [
             (
                 *(row["method"] or "any method", row["error"], f"{row['count']:,}"),
@@ -213,24 +200,24 @@ def _build_omissions(data: JsonObject) -> Iterator[Block]:
             )
             for row in data["failures"]
         ]
-        yield Table(("method", "error", "examples", "such as", "why"), failures)
+        yield doc.Table(("method", "error", "examples", "such as", "why"), failures)
 
 
-def _build_provenance(data: JsonObject) -> Iterator[Block]:
+def _build_provenance(data: doc.JsonObject) -> Iterator[doc.Block]:
     facts = {**data["model"], **data["provenance"]}
-    yield FactList([(name, _format_value(value)) for name, value in facts.items() if value])
+    yield doc.FactList([(name, _format_value(value)) for name, value in facts.items() if value])
     yield from _build_setting_tables(data["settings"])
     yield _fold("Sessions", ("began", "took", "workers", "tasks", "with"), list(map(_build_session_row, data["sessions"])))  # fmt: skip
     if data["sessions"]:
         note = "Times are of the machine that did the work; no result depends on them."
-        yield Paragraph(note, "dim")
+        yield doc.Paragraph(note, "dim")
 
 
-def _build_setting_tables(settings: Mapping[str, JsonObject]) -> Iterator[Block]:
+def _build_setting_tables(settings: Mapping[str, doc.JsonObject]) -> Iterator[doc.Block]:
     """Yield the settings of results: those common to all, and a table of digests."""
     for kind, name in (("explanation", "method"), ("test", "metric")):
         own = {digest: facts for digest, facts in settings.items() if facts.get("kind") == kind}
-        first: JsonObject = next(iter(own.values()), {})
+        first: doc.JsonObject = next(iter(own.values()), {})
         shared = {
             key: value
             for key, value in first.items()
@@ -238,7 +225,7 @@ def _build_setting_tables(settings: Mapping[str, JsonObject]) -> Iterator[Block]
         }
         if own:
             common = "; ".join(f"{key} {_format_value(shared[key])}" for key in sorted(shared))
-            yield Paragraph(f"Every {kind} here: {common}.", "dim")
+            yield doc.Paragraph(f"Every {kind} here: {common}.", "dim")
         rows = [
             (
                 *(digest, str(facts.get(name))),
@@ -254,7 +241,7 @@ def _build_setting_tables(settings: Mapping[str, JsonObject]) -> Iterator[Block]
         yield _fold(f"Digests of {kind}s", (kind, name, "what else determines it"), rows)
 
 
-def _build_session_row(session: JsonObject) -> tuple[str, ...]:
+def _build_session_row(session: doc.JsonObject) -> tuple[str, ...]:
     began = str(session["began"] or "")[:19].replace("T", " ")
     return (
         f"{began} UTC" if began else "-",
@@ -265,12 +252,14 @@ def _build_session_row(session: JsonObject) -> tuple[str, ...]:
     )
 
 
-def _fold(name: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Block:
+def _fold(name: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> doc.Block:
     """Return a table folded away on a page; elsewhere a line says where it is."""
     if not rows:
-        return Paragraph("")
+        return doc.Paragraph("")
     where = f"{name}: {len(rows):,}, on the page (--html) and in the JSON object (--json)."
-    return Details(f"{name} ({len(rows):,})", [Table(heads, rows)], [Paragraph(where, "dim")])
+    return doc.Details(
+        f"{name} ({len(rows):,})", [doc.Table(heads, rows)], [doc.Paragraph(where, "dim")]
+    )
 
 
 def _format_value(value: Any) -> str:
@@ -281,11 +270,6 @@ def _format_value(value: Any) -> str:
     return _format_list(value) if isinstance(value, list | tuple) else str(value)
 
 
-def _format_count(count: int, what: str) -> str:
-    """Return a number with its noun, in the plural if needed."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 def _format_list(names: Iterable[Any], most: int = _MAX_LISTED) -> str:
     """Return names joined by commas, the first `most` and a count of the rest."""
     texts = [str(name) for name in names]
@@ -293,13 +277,13 @@ def _format_list(names: Iterable[Any], most: int = _MAX_LISTED) -> str:
     return ", ".join([*texts[:most], *more])
 
 
-def _format_mean(interval: JsonObject | None) -> str:
+def _format_mean(interval: doc.JsonObject | None) -> str:
     if not interval or not interval["n"]:
         return "not known"
     return format_interval(interval, choose_decimals([interval]))
 
 
-def _format_percent(share: JsonObject) -> str:
+def _format_percent(share: doc.JsonObject) -> str:
     """Return a share in percent with its interval and n."""
     low, high = share["low"], share["high"]
     if low is None:
@@ -314,13 +298,13 @@ def _shorten_model_name(name: str) -> str:
     return re.split(r"[/\\]", name.rstrip("/\\"))[-1] if looks_like_path else name
 
 
-def _describe_model(facts: JsonObject) -> str:
+def _describe_model(facts: doc.JsonObject) -> str:
     """Return a model's name with class, revision and dtype."""
     details = [str(facts[name]) for name in ("class", "revision", "dtype") if facts.get(name)]
     return f"{facts['name']} ({', '.join(details)})" if details else str(facts["name"])
 
 
-def _describe_progress(facts: JsonObject) -> str:
+def _describe_progress(facts: doc.JsonObject) -> str:
     """Return a sentence on the progress of a run."""
     examples, total = facts["examples"], facts.get("total")
     if facts["state"] != "complete":
@@ -328,12 +312,12 @@ def _describe_progress(facts: JsonObject) -> str:
         return f"The run is not finished: {examples:,}{of} examples are there. The same command goes on with it."
     if facts.get("parts"):
         parts = _format_list(f"{part} of {of}" for part, of in facts["parts"])
-        extent = f"{_format_count(examples, 'example')} of part {parts} of the run"
+        extent = f"{format_count(examples, 'example')} of part {parts} of the run"
         return f"All there is to do here is done: {extent}. `whence store merge` brings the parts together."
-    return f"The run is complete: {_format_count(examples, 'example')}."
+    return f"The run is complete: {format_count(examples, 'example')}."
 
 
-def _describe_labels(match: JsonObject | None) -> str:
+def _describe_labels(match: doc.JsonObject | None) -> str:
     """Return how the data's labels were matched to the model's; empty if the names are equal."""
     if not match or match["by"] not in _LABEL_READINGS:
         return ""

@@ -7,6 +7,7 @@ Curves show the prediction as tokens are removed (deletion) or kept (sufficiency
 from collections.abc import Sequence
 from math import factorial
 
+from whence.render import document as doc
 from whence.render.blocks import (
     build_pictures,
     build_provenance,
@@ -14,20 +15,6 @@ from whence.render.blocks import (
     build_tinted_input,
 )
 from whence.render.colour import IMAGE_SCALE_NOTE, TEXT_SCALE_NOTE
-from whence.render.document import (
-    VERDICT_TONES,
-    Block,
-    Cell,
-    Columns,
-    Details,
-    Document,
-    JsonObject,
-    Paragraph,
-    Plot,
-    Section,
-    Table,
-    Track,
-)
 from whence.render.text import describe_prediction, format_input_warnings
 
 _TITLE = "whence: should you believe this explanation?"
@@ -52,14 +39,14 @@ _CURVE_TESTS = {
 }
 
 
-def build_document(data: JsonObject) -> Document:
+def build_document(data: doc.JsonObject) -> doc.Document:
     """Return the document of a trust card."""
     several = len(data["methods"]) > 1
-    overview: list[Block] = [
-        Paragraph(f"{data['model']['name']}: {describe_prediction(data)}", "strong"),
-        Paragraph(format_input_warnings(data), "warning"),
-        Paragraph(f"{_describe_setup(data)}. {_describe_cost(data)}.", "dim"),
-        Paragraph(data["removal_matters"] or ""),
+    overview: list[doc.Block] = [
+        doc.Paragraph(f"{data['model']['name']}: {describe_prediction(data)}", "strong"),
+        doc.Paragraph(format_input_warnings(data), "warning"),
+        doc.Paragraph(f"{_describe_setup(data)}. {_describe_cost(data)}.", "dim"),
+        doc.Paragraph(data["removal_matters"] or ""),
         *([_build_verdict_table(data)] if several else []),
     ]
     heads = ("test", "question", "holds", "weak", "fails")
@@ -68,24 +55,26 @@ def build_document(data: JsonObject) -> Document:
         for rule in data["rules"]
     ]
     about = [
-        Details(
+        doc.Details(
             "When a test holds, is weak or fails",
             [
-                Paragraph("The thresholds were set before any result was seen.", "dim"),
-                Table(heads, rules),
+                doc.Paragraph("The thresholds were set before any result was seen.", "dim"),
+                doc.Table(heads, rules),
             ],
         ),
         build_provenance(data),
     ]
     sections = [
-        Section(data["sentence"], overview),
+        doc.Section(data["sentence"], overview),
         *(_build_method_section(data, method) for method in data["methods"]),
-        Section("", about),
+        doc.Section("", about),
     ]
-    return Document(_TITLE, sections, IMAGE_SCALE_NOTE if data.get("picture") else TEXT_SCALE_NOTE)
+    return doc.Document(
+        _TITLE, sections, IMAGE_SCALE_NOTE if data.get("picture") else TEXT_SCALE_NOTE
+    )
 
 
-def _build_verdict_table(data: JsonObject) -> Table:
+def _build_verdict_table(data: doc.JsonObject) -> doc.Table:
     """Return all verdicts, under the removal that decides them, as a table of methods by tests."""
     names = list(dict.fromkeys(test["name"] for row in data["methods"] for test in row["tests"]))
     rows = []
@@ -93,15 +82,15 @@ def _build_verdict_table(data: JsonObject) -> Table:
         deciding = {test["name"]: test["verdict"] for test in _select_deciding(data, method)}
         verdicts = [method["verdict"], *(deciding.get(name, "not tested") for name in names)]
         rows.append([method["method"], *map(_build_badge, verdicts)])
-    return Table(("method", "overall", *map(_to_words, names)), rows, wide="split")
+    return doc.Table(("method", "overall", *map(_to_words, names)), rows, wide="split")
 
 
-def _select_deciding(data: JsonObject, method: JsonObject) -> list[JsonObject]:
+def _select_deciding(data: doc.JsonObject, method: doc.JsonObject) -> list[doc.JsonObject]:
     """Return the tests that decide the verdicts: those under the first removal."""
     return [test for test in method["tests"] if test["remove"] in (None, data["remove"][0])]
 
 
-def _build_method_section(data: JsonObject, method: JsonObject) -> Section:
+def _build_method_section(data: doc.JsonObject, method: doc.JsonObject) -> doc.Section:
     first, several = data["remove"][0], len(data["remove"]) > 1
     curves = [test for test in method["tests"] if test["curve"] and test["name"] in _CURVE_TESTS]
     others = [test for kind in data["remove"][1:] for test in curves if test["remove"] == kind]
@@ -113,40 +102,44 @@ def _build_method_section(data: JsonObject, method: JsonObject) -> Section:
     for test in _select_deciding(data, method):
         whys.setdefault(test["why"] or "", []).append(_to_words(test["name"]))
     whys.pop("", None)
-    blocks: list[Block] = [
-        Paragraph("" if method["sentence"] == data["sentence"] else method["sentence"]),
+    blocks: list[doc.Block] = [
+        doc.Paragraph("" if method["sentence"] == data["sentence"] else method["sentence"]),
         *build_pictures([{**data, "methods": [method]}]),
         *build_tinted_input(data, method),
         # A page has room for the reasons beside the figures.
-        Details(
+        doc.Details(
             "",
             [
-                Table(
+                doc.Table(
                     (*_HEADS, "in words"),
                     [[*row, test["why"] or ""] for row, test in zip(rows, tests, strict=True)],
                 )
             ],
             instead=[
-                Table(_HEADS, rows, wide="split"),
-                Table(("test", "in words"), [[", ".join(own), why] for why, own in whys.items()]),
+                doc.Table(_HEADS, rows, wide="split"),
+                doc.Table(
+                    ("test", "in words"), [[", ".join(own), why] for why, own in whys.items()]
+                ),
             ],
         ),
-        Columns([_build_curve(data, method, test) for test in curves if test["remove"] == first]),
-        Details(
+        doc.Columns(
+            [_build_curve(data, method, test) for test in curves if test["remove"] == first]
+        ),
+        doc.Details(
             "The curves of the other kinds of removal",
-            [Columns([_build_curve(data, method, test) for test in others])],
-            instead=[Paragraph(_MORE_CURVES if others else "", "dim")],
+            [doc.Columns([_build_curve(data, method, test) for test in others])],
+            instead=[doc.Paragraph(_MORE_CURVES if others else "", "dim")],
         ),
         build_score_details(data, method),
     ]
-    return Section(method["method"], blocks, badge=_build_badge(method["verdict"]))
+    return doc.Section(method["method"], blocks, badge=_build_badge(method["verdict"]))
 
 
-def _build_badge(verdict: str) -> Cell:
-    return Cell(verdict, VERDICT_TONES.get(verdict, ""), badge=True)
+def _build_badge(verdict: str) -> doc.Cell:
+    return doc.Cell(verdict, doc.VERDICT_TONES.get(verdict, ""), badge=True)
 
 
-def _build_test_row(test: JsonObject, question: str, several: bool) -> list[str | Cell]:
+def _build_test_row(test: doc.JsonObject, question: str, several: bool) -> list[str | doc.Cell]:
     name = _to_words(test["name"])
     value, null = test["value"], test["null"]
     spread = [] if null is None else [null["low"], null["high"]]
@@ -164,21 +157,23 @@ def _build_test_row(test: JsonObject, question: str, several: bool) -> list[str 
     tied = test.get("tied")
     ties = f", {tied:g} {_format_plural('tie', tied)}" if tied else ""
     return [
-        Cell(f"{name}, {test['remove']}" if several and test["remove"] else name, title=question),
+        doc.Cell(
+            f"{name}, {test['remove']}" if several and test["remove"] else name, title=question
+        ),
         _build_badge(test["verdict"]),
-        Cell(
+        doc.Cell(
             shown.pop(0) if value is not None else _NO_VALUE,
             align="right",
             title=f"{test['direction']} is better",
         ),
-        Cell(
+        doc.Cell(
             shown[0] if null else _NO_VALUE,
             note="" if flat else f"({shown[-2]} to {shown[-1]})",
         ),
-        Cell(
+        doc.Cell(
             f"{round(test['percentile'], 1):g}%",
             note=f"({round(low, 1):g} to {round(high, 1):g})" if test["interval"] else "",
-            track=Track(test["percentile"], low, high, (0, 100)),
+            track=doc.Track(test["percentile"], low, high, (0, 100)),
             title=f"{test['beaten']:g} of {test['of']:g}{ties}",
         )
         if ranked
@@ -186,14 +181,14 @@ def _build_test_row(test: JsonObject, question: str, several: bool) -> list[str 
     ]
 
 
-def _build_curve(data: JsonObject, method: JsonObject, test: JsonObject) -> Plot:
+def _build_curve(data: doc.JsonObject, method: doc.JsonObject, test: doc.JsonObject) -> doc.Plot:
     curve, (axis, good) = test["curve"], _CURVE_TESTS[test["name"]]
     other = test["remove"] != data["remove"][0]
     kind = f", {_REMOVAL_PHRASES.get(test['remove'], test['remove'])}" if other else ""
     # A contrast of two labels has no probability; the first label's is shown.
     label = str(data["target"]["label"])
     shares = all(0 <= v <= 1 for name in ("values", "null_low", "null_high") for v in curve[name])
-    return Plot(
+    return doc.Plot(
         {
             "kind": "band",
             "title": f"{_to_words(test['name'])}{kind}: {good}",
@@ -223,7 +218,7 @@ def _format_aligned(values: Sequence[float], digits: int = 2) -> list[str]:
     return [f"{value:.2g}" for value in values]
 
 
-def _describe_setup(data: JsonObject) -> str:
+def _describe_setup(data: doc.JsonObject) -> str:
     """Describe the removed features, and the random rankings that the figures are compared with."""
     units, unit, rankings = data["units"], data["unit"], data["rankings"]
     first, *others = data["remove"]
@@ -238,7 +233,7 @@ def _describe_setup(data: JsonObject) -> str:
     return f"{away}; compared with {rankings:,} random rankings of the same {same}"
 
 
-def _describe_cost(data: JsonObject) -> str:
+def _describe_cost(data: doc.JsonObject) -> str:
     spent = data["cost"]
     return (
         f"{spent['forward']:,} forward and {spent['backward']:,} backward passes, {spent['seconds']:.1f} s; "

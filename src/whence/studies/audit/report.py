@@ -8,24 +8,9 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
+from whence.render import document as doc
 from whence.render.blocks import build_provenance
 from whence.render.charts import compute_axis_bounds
-from whence.render.document import (
-    VERDICT_TONES,
-    Block,
-    Bullets,
-    Cell,
-    Details,
-    Document,
-    FactList,
-    Heading,
-    JsonObject,
-    Paragraph,
-    Plot,
-    Section,
-    Table,
-    Track,
-)
 from whence.render.text import format_drawn_sample
 from whence.studies.audit.conclusion import (
     NO_VALUE,
@@ -57,38 +42,42 @@ _MAX_CLASSES = 8
 _MAX_LISTED = 12  # figures of a list that are written out
 
 
-def build_document(data: JsonObject) -> Document:
+def build_document(data: doc.JsonObject) -> doc.Document:
     """Return the document of an audit."""
-    return Document(_TITLE, build_sections(data), _FOOT)
+    return doc.Document(_TITLE, build_sections(data), _FOOT)
 
 
-def build_sections(data: JsonObject) -> list[Section]:
+def build_sections(data: doc.JsonObject) -> list[doc.Section]:
     """Return the sections of an audit: overview, experiments, and what it took."""
     conclusion, cost = data["conclusion"], _describe_cost(data)
-    overview: list[Block] = [
-        Details("", [Paragraph(conclusion)]),
-        FactList(_list_facts(data)),
-        Table(EXPERIMENT_HEADS, [build_experiment_row(one) for one in data["experiments"]]),
-        Paragraph("" if data["experiments"] else "No experiment was made."),
-        Paragraph(VERDICT_LEGEND if data["experiments"] else "", "dim"),
-        Bullets(_list_omissions(data), "warning"),
+    overview: list[doc.Block] = [
+        doc.Details("", [doc.Paragraph(conclusion)]),
+        doc.FactList(_list_facts(data)),
+        doc.Table(EXPERIMENT_HEADS, [build_experiment_row(one) for one in data["experiments"]]),
+        doc.Paragraph("" if data["experiments"] else "No experiment was made."),
+        doc.Paragraph(VERDICT_LEGEND if data["experiments"] else "", "dim"),
+        doc.Bullets(_list_omissions(data), "warning"),
     ]
     answer = f"{AUDIT_QUESTION} {format_answer(data)}"
-    closing = Details(
+    closing = doc.Details(
         "",
-        [Paragraph(cost, "dim"), build_provenance(data)],
-        instead=[Paragraph(answer, "strong"), Paragraph(conclusion), Paragraph(cost, "dim")],
+        [doc.Paragraph(cost, "dim"), build_provenance(data)],
+        instead=[
+            doc.Paragraph(answer, "strong"),
+            doc.Paragraph(conclusion),
+            doc.Paragraph(cost, "dim"),
+        ],
     )
     experiments = (_build_experiment(result) for result in data["experiments"])
-    return [Section(answer, overview), *experiments, Section("", [closing])]
+    return [doc.Section(answer, overview), *experiments, doc.Section("", [closing])]
 
 
-def format_answer(data: JsonObject) -> str:
+def format_answer(data: doc.JsonObject) -> str:
     """Return the answer in a word."""
     return _ANSWERS.get(data["answer"], str(data["answer"]))
 
 
-def _list_facts(data: JsonObject) -> list[tuple[str, str]]:
+def _list_facts(data: doc.JsonObject) -> list[tuple[str, str]]:
     """Return the facts about the audited model, data and setting, with their names."""
     model, examples, setting = data["model"], data["data"], data["setting"]
     first, *sites = setting.get("sites") or ["none"]
@@ -108,7 +97,7 @@ def _list_facts(data: JsonObject) -> list[tuple[str, str]]:
     ]
 
 
-def _describe_data(data: JsonObject, setting: JsonObject) -> str:
+def _describe_data(data: doc.JsonObject, setting: doc.JsonObject) -> str:
     columns = ", ".join(
         f"{what} from {data[what]!r}" for what in ("text", "pair", "label") if data.get(what)
     )
@@ -125,7 +114,7 @@ def _describe_classes(classes: Mapping[str, int]) -> str:
     return ", ".join([*counts, f"{more} more"] if more > 0 else counts)
 
 
-def _describe_performance(performance: JsonObject | None, why_not: str | None) -> str:
+def _describe_performance(performance: doc.JsonObject | None, why_not: str | None) -> str:
     if not performance or performance.get("accuracy") is None:
         return f"not known: {why_not or 'the data have no labels'}"
     text = f"{performance['accuracy']:.1%}"
@@ -136,10 +125,10 @@ def _describe_performance(performance: JsonObject | None, why_not: str | None) -
     return f"{text}, n={performance['n']:,}" if performance.get("n") is not None else text
 
 
-def build_experiment_row(result: JsonObject) -> tuple[str | Cell, ...]:
+def build_experiment_row(result: doc.JsonObject) -> tuple[str | doc.Cell, ...]:
     """Return one experiment as the cells below `EXPERIMENT_HEADS`."""
     return (
-        Cell(result["name"], link=result["name"]),
+        doc.Cell(result["name"], link=result["name"]),
         format_condition(result),
         format_effect(result),
         format_threshold(result.get("chance")),
@@ -148,12 +137,14 @@ def build_experiment_row(result: JsonObject) -> tuple[str | Cell, ...]:
     )
 
 
-def _build_badge(result: JsonObject) -> Cell:
+def _build_badge(result: doc.JsonObject) -> doc.Cell:
     verdict = result["verdict"]
-    return Cell(f"{_SIGNS.get(verdict, '?')} {verdict}", VERDICT_TONES.get(verdict, ""), badge=True)
+    return doc.Cell(
+        f"{_SIGNS.get(verdict, '?')} {verdict}", doc.VERDICT_TONES.get(verdict, ""), badge=True
+    )
 
 
-def _list_omissions(data: JsonObject) -> list[str]:
+def _list_omissions(data: doc.JsonObject) -> list[str]:
     """Return the examples that were not used and the experiments that were not run, with reasons."""
     lines = [
         f"{entry['count']:,} example{'' if entry['count'] == 1 else 's'} not used: {entry['why']}"
@@ -165,7 +156,7 @@ def _list_omissions(data: JsonObject) -> list[str]:
     return lines + [f"Not run: {', '.join(names)} ({why})." for why, names in by_reason.items()]
 
 
-def _describe_cost(data: JsonObject) -> str:
+def _describe_cost(data: doc.JsonObject) -> str:
     calls = data.get("calls") or {}
     passes = [f"{calls[what]:,.0f} {what}" for what in ("forward", "backward") if calls.get(what)]
     if data["seconds"] is None:
@@ -174,7 +165,7 @@ def _describe_cost(data: JsonObject) -> str:
     return f"{prefix}{data['seconds']:,.1f} s."
 
 
-def _build_experiment(result: JsonObject) -> Section:
+def _build_experiment(result: doc.JsonObject) -> doc.Section:
     """Return the section of one experiment: hypothesis and rule, then effect, then details."""
     other = "below" if result["direction"] == "above" else "above"
     condition, summary = format_condition(result), format_effect_summary(result)
@@ -196,23 +187,23 @@ def _build_experiment(result: JsonObject) -> Section:
         "desc": f"{summary}; holds if {condition}: {result['verdict']}",
     }
     remarks = [*filter(None, [result.get("why")]), *(result.get("notes") or ())]
-    blocks: list[Block] = [
-        Details("", [Paragraph(result.get("summary") or "", "dim")]),
-        FactList(claim),
-        Heading(f"{format_effect(result)}, {format_sample_size(result)}", _build_badge(result)),
-        Details("", [Plot(effect), Paragraph(chance, "dim")]),
-        Paragraph(_describe_importance_agreement(result)),
-        Bullets(remarks, "warning"),
-        *(Plot(plot) for plot in result.get("plots") or ()),
+    blocks: list[doc.Block] = [
+        doc.Details("", [doc.Paragraph(result.get("summary") or "", "dim")]),
+        doc.FactList(claim),
+        doc.Heading(f"{format_effect(result)}, {format_sample_size(result)}", _build_badge(result)),
+        doc.Details("", [doc.Plot(effect), doc.Paragraph(chance, "dim")]),
+        doc.Paragraph(_describe_importance_agreement(result)),
+        doc.Bullets(remarks, "warning"),
+        *(doc.Plot(plot) for plot in result.get("plots") or ()),
         _build_part_table(result, "class", "By predicted class"),
         _build_part_table(result, "site", "At the other sites"),
         _build_figures(result.get("detail") or {}),
         _build_footnotes(result),
     ]
-    return Section(result["name"], blocks)
+    return doc.Section(result["name"], blocks)
 
 
-def _describe_importance_agreement(result: JsonObject) -> str:
+def _describe_importance_agreement(result: doc.JsonObject) -> str:
     """Describe the correlation of attention with each measure of importance, if measured."""
     pairs = (result.get("detail") or {}).get("pairs")
     texts = []
@@ -227,7 +218,7 @@ def _describe_importance_agreement(result: JsonObject) -> str:
     return f"attention's mean tau with {', '.join(texts)}" if texts else ""
 
 
-def _build_part_table(result: JsonObject, which: str, title: str) -> Details:
+def _build_part_table(result: doc.JsonObject, which: str, title: str) -> doc.Details:
     """Return the effect at each site or for each class, drawn against the threshold on a page."""
     threshold = result["threshold"]
     parts = [{"threshold": threshold, **part} for part in result.get(f"by_{which}") or ()]
@@ -242,16 +233,16 @@ def _build_part_table(result: JsonObject, which: str, title: str) -> Details:
         if interval is not None:
             mean = interval["mean"]
             low, high = part.get("interval") or (mean, mean)
-            track = Track(mean, low, high, ends, mark=threshold)
-        right = (Cell(text, align="right") for text in (effect, n))
-        rows.append((part[which], *right, Cell("", track=track)))
+            track = doc.Track(mean, low, high, ends, mark=threshold)
+        right = (doc.Cell(text, align="right") for text in (effect, n))
+        rows.append((part[which], *right, doc.Cell("", track=track)))
         texts.append(f"{part[which]} {effect} n={n}")
-    table = Table((which, "effect", "n", "against the threshold"), rows, name=title)
+    table = doc.Table((which, "effect", "n", "against the threshold"), rows, name=title)
     line = f"{title[:1].lower()}{title[1:]}: {'; '.join(texts)}" if texts else ""
-    return Details("", [table], instead=[Paragraph(line)])
+    return doc.Details("", [table], instead=[doc.Paragraph(line)])
 
 
-def _build_footnotes(result: JsonObject) -> Details:
+def _build_footnotes(result: doc.JsonObject) -> doc.Details:
     chosen = ", ".join(
         f"{name} = {'none' if value is None else _format_value(value)}"
         for name, value in (result.get("params") or {}).items()
@@ -265,15 +256,15 @@ def _build_footnotes(result: JsonObject) -> Details:
         ("parameters", chosen),
         ("took", ", ".join(spent)),
     ]
-    return Details("", [FactList(facts)], instead=[FactList(facts[:2])])
+    return doc.Details("", [doc.FactList(facts)], instead=[doc.FactList(facts[:2])])
 
 
-def _build_figures(detail: JsonObject) -> Details:
+def _build_figures(detail: doc.JsonObject) -> doc.Details:
     """Return all further figures, folded away: uniform lists as tables, all else as facts."""
     alone: list[tuple[str, str]] = []
-    tables: list[Table] = []
+    tables: list[doc.Table] = []
 
-    def add(figures: JsonObject, within: str) -> None:
+    def add(figures: doc.JsonObject, within: str) -> None:
         for key, value in figures.items():
             name = f"{within}{_to_words(str(key))}"
             if _is_table(value):
@@ -284,12 +275,12 @@ def _build_figures(detail: JsonObject) -> Details:
                 alone.append((name, _format_value(value)))
 
     add(detail, "")
-    return Details("All figures", [FactList(alone), *tables])
+    return doc.Details("All figures", [doc.FactList(alone), *tables])
 
 
-def _build_figure_tables(name: str, rows: Sequence[JsonObject]) -> list[Table]:
+def _build_figure_tables(name: str, rows: Sequence[doc.JsonObject]) -> list[doc.Table]:
     """Return the table of a list of figures, and the tables nested in its rows with the row's text columns."""
-    inner: dict[str, list[JsonObject]] = {}
+    inner: dict[str, list[doc.JsonObject]] = {}
     for row in rows:
         about = {key: value for key, value in row.items() if isinstance(value, str)}
         for key, value in row.items():
@@ -307,7 +298,7 @@ def _build_figure_tables(name: str, rows: Sequence[JsonObject]) -> list[Table]:
     cells = [[_format_value(row.get(key)) for key in keys] for row in own]
     more = (_build_figure_tables(f"{name}, {_to_words(key)}", some) for key, some in inner.items())
     return [
-        Table([*map(_to_words, keys)], cells, name=name),
+        doc.Table([*map(_to_words, keys)], cells, name=name),
         *(one for some in more for one in some),
     ]
 
@@ -321,7 +312,7 @@ def _is_mean(value: Any) -> bool:
     return isinstance(value, Mapping) and {"mean", "interval", "n"} <= value.keys()
 
 
-def _is_nested(value: JsonObject) -> bool:
+def _is_nested(value: doc.JsonObject) -> bool:
     return any(isinstance(item, Mapping | list) for item in value.values())
 
 
@@ -329,7 +320,7 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(v, Mapping) for v in value)
 
 
-def _format_mean(value: JsonObject) -> str:
+def _format_mean(value: doc.JsonObject) -> str:
     return format_effect({"effect": value["mean"], **value})
 
 

@@ -7,24 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+from whence.render import document as doc
 from whence.render.blocks import build_provenance, build_tinted_input
-from whence.render.document import (
-    Block,
-    Bullets,
-    Cell,
-    Details,
-    Document,
-    FactList,
-    Heading,
-    JsonObject,
-    Paragraph,
-    Plot,
-    Section,
-    Table,
-    Track,
-    choose_decimals,
-    format_interval,
-)
+from whence.render.document import choose_decimals, format_interval
 from whence.render.text import format_drawn_sample
 from whence.studies.compare.summary import EDGE_KINDS, get_model_names
 
@@ -46,7 +31,7 @@ _TARGETS_LEGEND = (
 )
 _MAX_HEADS = 10
 # The figures of each table, by the words above them.
-_LAYER_FIGURES: dict[str, Callable[[JsonObject], JsonObject]] = {
+_LAYER_FIGURES: dict[str, Callable[[doc.JsonObject], doc.JsonObject]] = {
     "divergence": lambda layer: layer["divergence"],
     "strangers": lambda layer: layer["strangers"],
     "decision": lambda layer: layer["decision"],
@@ -54,13 +39,13 @@ _LAYER_FIGURES: dict[str, Callable[[JsonObject], JsonObject]] = {
     "overlap": lambda layer: layer["overlap"],
     "chance": lambda layer: layer["chance"],
 }
-_HEAD_FIGURES: dict[str, Callable[[JsonObject], JsonObject]] = {
+_HEAD_FIGURES: dict[str, Callable[[doc.JsonObject], doc.JsonObject]] = {
     "divergence": lambda head: head["divergence"],
     "decision": lambda head: head["decision"],
     "on special tokens": lambda head: head["special"]["change"],
     "entropy": lambda head: head["entropy"]["change"],
 }
-_PAIR_FIGURES: dict[str, Callable[[JsonObject], JsonObject]] = {
+_PAIR_FIGURES: dict[str, Callable[[doc.JsonObject], doc.JsonObject]] = {
     "first model": lambda row: row["figures"]["a"],
     "second model": lambda row: row["figures"]["b"],
     "change": lambda row: row["figures"]["change"],
@@ -69,40 +54,42 @@ _PAIR_FIGURES: dict[str, Callable[[JsonObject], JsonObject]] = {
 _DRAWN_FIGURES = (("divergence", "strangers", "decision"), ("on special tokens",))
 
 
-def build_document(data: JsonObject) -> Document:
+def build_document(data: doc.JsonObject) -> doc.Document:
     """Return the document of a comparison over a data set."""
     overlap, used = data["overlap"], data["data"]["used"]
     legend = _OVERLAP_LEGEND.format(
         coverage=overlap["coverage"], which=EDGE_KINDS[overlap["specials"]]
     )
-    overview = Section(
+    overview = doc.Section(
         "{} and {}".format(*get_model_names(data)),
         [
-            Paragraph(data["sentence"], "strong"),
-            FactList(_list_facts(data)),
-            *(Paragraph(line, "dim") for line in (_DIVERGENCE_LEGEND, legend, _EQUAL_LEGEND)),
+            doc.Paragraph(data["sentence"], "strong"),
+            doc.FactList(_list_facts(data)),
+            *(doc.Paragraph(line, "dim") for line in (_DIVERGENCE_LEGEND, legend, _EQUAL_LEGEND)),
         ],
     )
     heads = sorted(data["heads"], key=lambda row: -float(row["divergence"]["mean"]))
     names = [f"{head['layer']}.{head['head']}{_mark_equal(data, 'heads', head)}" for head in heads]
     all_heads = _build_table("head", names, heads, _HEAD_FIGURES, used)
-    most_changed = Table(all_heads.heads, all_heads.rows[:_MAX_HEADS], "The most changed heads")
+    most_changed = doc.Table(all_heads.heads, all_heads.rows[:_MAX_HEADS], "The most changed heads")
     layers = [f"{row['layer']}{_mark_equal(data, 'layers', row)}" for row in data["layers"]]
     sections = [
         overview,
-        Section(
+        doc.Section(
             "Layers",
             [
                 _build_table("layer", layers, data["layers"], _LAYER_FIGURES, used, _DRAWN_FIGURES),
-                Paragraph(_describe_flow_overlap(data)),
+                doc.Paragraph(_describe_flow_overlap(data)),
             ],
         ),
-        Section(
+        doc.Section(
             "Heads",
             [
-                Details("", list(_build_head_maps(data))),
+                doc.Details("", list(_build_head_maps(data))),
                 most_changed,
-                Details(f"All {len(heads)} heads", [all_heads] if len(heads) > _MAX_HEADS else []),
+                doc.Details(
+                    f"All {len(heads)} heads", [all_heads] if len(heads) > _MAX_HEADS else []
+                ),
             ],
         ),
     ]
@@ -112,23 +99,25 @@ def build_document(data: JsonObject) -> Document:
     ]
     if any(table.rows for table in targets):
         sections.append(
-            Section("Where attention goes", [Paragraph(_TARGETS_LEGEND, "dim"), *targets])
+            doc.Section("Where attention goes", [doc.Paragraph(_TARGETS_LEGEND, "dim"), *targets])
         )
     cost = f"{data['calls']['forward']:,} forward passes of both models, {data['seconds']:,.1f} s."
     origin = [
         {f"{which} model's {key}": value for key, value in data[side].items()}
         for which, side in (("first", "a"), ("second", "b"))
     ]
-    remarks: list[Block] = [
-        Bullets([line for line in _list_remarks(data) if line]),
-        Bullets([_describe_unused(reason) for reason in data["data"]["why_not"]], "warning"),
-        Paragraph(cost, "dim"),
+    remarks: list[doc.Block] = [
+        doc.Bullets([line for line in _list_remarks(data) if line]),
+        doc.Bullets([_describe_unused(reason) for reason in data["data"]["why_not"]], "warning"),
+        doc.Paragraph(cost, "dim"),
         build_provenance({"provenance": data["provenance"]}, a=origin[0], b=origin[1]),
     ]
-    return Document(_PAGE_TITLE, [*sections, Section("Words and predictions", remarks)], _PAGE_FOOT)
+    return doc.Document(
+        _PAGE_TITLE, [*sections, doc.Section("Words and predictions", remarks)], _PAGE_FOOT
+    )
 
 
-def _list_facts(data: JsonObject) -> list[tuple[str, str]]:
+def _list_facts(data: doc.JsonObject) -> list[tuple[str, str]]:
     """Return the facts about the compared models, data and setting, with their names."""
     setting = data["setting"]
     first, second = (
@@ -150,7 +139,7 @@ def _list_facts(data: JsonObject) -> list[tuple[str, str]]:
     ]
 
 
-def _format_data(data: JsonObject, setting: JsonObject) -> str:
+def _format_data(data: doc.JsonObject, setting: doc.JsonObject) -> str:
     roles = [role for role in ("text", "pair", "label") if data.get(role) is not None]
     columns = ", ".join(f"{role} from {data[role]!r}" for role in roles)
     guessed = f" ({', '.join(data['guessed'])} guessed)" if data.get("guessed") else ""
@@ -163,11 +152,11 @@ def _format_data(data: JsonObject, setting: JsonObject) -> str:
 def _build_table(
     head: str,
     names: Sequence[str],
-    rows: Sequence[JsonObject],
-    figures: dict[str, Callable[[JsonObject], JsonObject]],
+    rows: Sequence[doc.JsonObject],
+    figures: dict[str, Callable[[doc.JsonObject], doc.JsonObject]],
     used: int,
     drawn: Sequence[Sequence[str]] = (),
-) -> Table:
+) -> doc.Table:
     """Return a table of figures, each column with the same decimals; a page draws the groups in `drawn`."""
     cells = {name: [find(row) for row in rows] for name, find in figures.items()}
     ends = {
@@ -177,10 +166,10 @@ def _build_table(
     for name, own in cells.items():
         digits = choose_decimals([cell for cell in own if cell["mean"] is not None])
         columns.append([_build_cell(cell, digits, used, ends.get(name)) for cell in own])
-    return Table((head, *figures), list(zip(names, *columns, strict=True)), wide="split")
+    return doc.Table((head, *figures), list(zip(names, *columns, strict=True)), wide="split")
 
 
-def _find_ends(figures: Sequence[JsonObject]) -> tuple[float, float]:
+def _find_ends(figures: Sequence[doc.JsonObject]) -> tuple[float, float]:
     """Return the scale of some figures: from zero, or with zero in the middle, to the largest end of an interval."""
     values = [one[end] for one in figures for end in ("mean", "low", "high")]
     known = [value for value in values if value is not None]
@@ -189,17 +178,17 @@ def _find_ends(figures: Sequence[JsonObject]) -> tuple[float, float]:
 
 
 def _build_cell(
-    figure: JsonObject, digits: int | None, used: int, ends: tuple[float, float] | None
-) -> Cell:
+    figure: doc.JsonObject, digits: int | None, used: int, ends: tuple[float, float] | None
+) -> doc.Cell:
     mean = figure["mean"]
     if mean is None:
-        return Cell("-")
+        return doc.Cell("-")
     low, high = (mean if figure[end] is None else figure[end] for end in ("low", "high"))
-    track = ends and Track(mean, low, high, ends, mark=0.0 if ends[0] < 0 else None)
-    return Cell(format_interval(figure, digits, used), track=track)
+    track = ends and doc.Track(mean, low, high, ends, mark=0.0 if ends[0] < 0 else None)
+    return doc.Cell(format_interval(figure, digits, used), track=track)
 
 
-def _mark_equal(data: JsonObject, what: str, row: JsonObject) -> str:
+def _mark_equal(data: doc.JsonObject, what: str, row: doc.JsonObject) -> str:
     """Return a mark (°) if a head or layer is not significantly different from the most changed."""
     for other in data["changed"][what]:
         if (other["layer"], other.get("head")) == (row["layer"], row.get("head")):
@@ -207,7 +196,7 @@ def _mark_equal(data: JsonObject, what: str, row: JsonObject) -> str:
     return ""
 
 
-def _build_head_maps(data: JsonObject) -> Iterator[Block]:
+def _build_head_maps(data: doc.JsonObject) -> Iterator[doc.Block]:
     """Yield the maps of the heads by their divergence and by their attention to special tokens, deepest layer first."""
     first, second = get_model_names(data)
     layers, heads = data["setting"]["layers"], data["setting"]["heads"]
@@ -236,11 +225,11 @@ def _build_head_maps(data: JsonObject) -> Iterator[Block]:
             "range": (-full if signed else 0, full),
             "brief": True,
         }
-        yield Plot(plot)
-        yield Paragraph(f"{says}; full colour: {full:.2g}.", "dim")
+        yield doc.Plot(plot)
+        yield doc.Paragraph(f"{says}; full colour: {full:.2g}.", "dim")
 
 
-def _describe_flow_overlap(data: JsonObject) -> str:
+def _describe_flow_overlap(data: doc.JsonObject) -> str:
     """Describe the share of the flow that both models have in common."""
     overlap, used = data["overlap"], data["data"]["used"]
     if not overlap["jaccard"]["n"]:
@@ -259,13 +248,13 @@ def _describe_flow_overlap(data: JsonObject) -> str:
     )
 
 
-def _format_figure(figure: JsonObject, used: int) -> str:
+def _format_figure(figure: doc.JsonObject, used: int) -> str:
     if figure["mean"] is None:
         return "-"
     return format_interval(figure, choose_decimals([figure]), used)
 
 
-def _list_remarks(data: JsonObject) -> Iterator[str]:
+def _list_remarks(data: doc.JsonObject) -> Iterator[str]:
     """Yield further findings, and the reasons for missing ones."""
     changed, used, predictions = data["changed"], data["data"]["used"], data["predictions"]
     if changed["enough"]:
@@ -300,7 +289,7 @@ def _list_remarks(data: JsonObject) -> Iterator[str]:
     yield f"Accuracy: {', '.join(parts)}."
 
 
-def _describe_attributions(data: JsonObject) -> str:
+def _describe_attributions(data: doc.JsonObject) -> str:
     attribution, used = data["attribution"], data["data"]["used"]
     if attribution is None:
         return f"Attributions were not compared: {data['without_attribution']}"
@@ -316,12 +305,12 @@ def _describe_attributions(data: JsonObject) -> str:
     return f"{text}."
 
 
-def _describe_unused(reason: JsonObject) -> str:
+def _describe_unused(reason: doc.JsonObject) -> str:
     s = "" if reason["count"] == 1 else "s"
     return f"{reason['count']:,} input{s} not used: {reason['why']}."
 
 
-def build_input_document(comparison: JsonObject) -> Document:
+def build_input_document(comparison: doc.JsonObject) -> doc.Document:
     """Return the document of the comparison of two models on one input."""
     names = get_model_names(comparison)
     source = comparison["input"]
@@ -340,24 +329,24 @@ def build_input_document(comparison: JsonObject) -> Document:
         if layers[most]
         else "Both attend alike to the last bit."
     )
-    blocks: list[Block] = [
-        *(Paragraph(source[part] or "") for part in ("text", "pair")),
-        Table(("model", "prediction"), predictions),
+    blocks: list[doc.Block] = [
+        *(doc.Paragraph(source[part] or "") for part in ("text", "pair")),
+        doc.Table(("model", "prediction"), predictions),
     ]
     for side, explanation in enumerate(comparison["explanations"]):
         if explanation is not None:
             payload: dict[str, Any] = {**comparison, "target": comparison["flows"][side]["target"]}
-            blocks.append(Heading(f"{names[side]}, {explanation['method']}"))
+            blocks.append(doc.Heading(f"{names[side]}, {explanation['method']}"))
             blocks += build_tinted_input(payload, explanation)
     blocks += [
-        Paragraph(farthest),
-        Table(("most changed head", "divergence, bits", "of the decision's rows"), heads),
-        *(Paragraph(warned["message"], "dim") for warned in comparison["warnings"]),
+        doc.Paragraph(farthest),
+        doc.Table(("most changed head", "divergence, bits", "of the decision's rows"), heads),
+        *(doc.Paragraph(warned["message"], "dim") for warned in comparison["warnings"]),
     ]
-    return Document(_PAGE_TITLE, [Section("{} and {}".format(*names), blocks)])
+    return doc.Document(_PAGE_TITLE, [doc.Section("{} and {}".format(*names), blocks)])
 
 
-def _format_prediction(prediction: JsonObject | None) -> str:
+def _format_prediction(prediction: doc.JsonObject | None) -> str:
     if prediction is None:
         return "none: it has no classification head"
     share = prediction["probability"]

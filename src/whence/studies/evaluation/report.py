@@ -11,21 +11,9 @@ from math import floor, log10
 from statistics import mode
 from typing import Any
 
+from whence.render import document as doc
 from whence.render.blocks import build_provenance
-from whence.render.document import (
-    TOO_FEW,
-    Block,
-    Cell,
-    Details,
-    Document,
-    JsonObject,
-    Paragraph,
-    Plot,
-    Section,
-    Table,
-    choose_decimals,
-    format_interval,
-)
+from whence.render.document import TOO_FEW, choose_decimals, format_interval
 from whence.render.text import format_dataset
 from whence.studies.evaluation.evaluation import describe_failure, list_reasons
 from whence.studies.evaluation.statistics import describe_too_few
@@ -59,43 +47,45 @@ _PLOT_LEGEND = (
 )
 
 
-def build_document(*evaluations: JsonObject, answer: str = "", plan: str = "") -> Document:
+def build_document(*evaluations: doc.JsonObject, answer: str = "", plan: str = "") -> doc.Document:
     """Return the document of one evaluation, or of several, below the recommendation that they led to."""
-    above = [Paragraph(answer, "strong"), Paragraph(plan, "dim")]
-    return Document(
+    above = [doc.Paragraph(answer, "strong"), doc.Paragraph(plan, "dim")]
+    return doc.Document(
         PAGE_TITLE,
         [
-            *([Section("", above)] if answer else []),
+            *([doc.Section("", above)] if answer else []),
             *(
-                Section(describe_evaluation(data), [*build_blocks(data), build_provenance(data)])
+                doc.Section(
+                    describe_evaluation(data), [*build_blocks(data), build_provenance(data)]
+                )
                 for data in evaluations
             ),
         ],
     )
 
 
-def build_blocks(data: JsonObject) -> list[Block]:
+def build_blocks(data: doc.JsonObject) -> list[doc.Block]:
     """Return the plot, the tables and the notes of an evaluation, to stand below a heading."""
     pairs = list(_build_pair_tables(data))
     legend = [line.format(best=BEST_MARK, chance=CHANCE_MARK) for line in TABLE_LEGEND]
     legend += [*([PAIRS_LEGEND] if pairs else []), COST_LEGEND]
     legend += [f"Agreement by {line}." for line in list_method_agreement(data)]
     return [
-        *(Paragraph(line, "dim") for line in list_data_lines(data)),
-        Details("", [Plot(build_plot(data))]),
+        *(doc.Paragraph(line, "dim") for line in list_data_lines(data)),
+        doc.Details("", [doc.Plot(build_plot(data))]),
         *build_metric_tables(data),
         *pairs,
-        Table(COST_HEADS, build_cost_rows(data)),
-        *(Paragraph(line, "dim") for line in legend),
-        *(Paragraph(line, "warning") for line in list_evaluation_notes(data)),
+        doc.Table(COST_HEADS, build_cost_rows(data)),
+        *(doc.Paragraph(line, "dim") for line in legend),
+        *(doc.Paragraph(line, "warning") for line in list_evaluation_notes(data)),
         *(
-            Paragraph(line, "dim")
+            doc.Paragraph(line, "dim")
             for line in [*_list_pairs_hint(data), *list_evaluation_cost(data)]
         ),
     ]
 
 
-def describe_evaluation(data: JsonObject) -> str:
+def describe_evaluation(data: doc.JsonObject) -> str:
     """Describe the evaluated model, examples and setting."""
     setting, examples = data["setting"], data["examples"]
     count = len(data["methods"])
@@ -109,24 +99,26 @@ def describe_evaluation(data: JsonObject) -> str:
     )
 
 
-def list_data_lines(data: JsonObject) -> list[str]:
+def list_data_lines(data: doc.JsonObject) -> list[str]:
     """Return the line on the data set and its sample; empty for files of older versions."""
     text = format_dataset(data.get("data"))
     return [f"{text}."] if text else []
 
 
-def build_metric_tables(data: JsonObject) -> Iterator[Table]:
+def build_metric_tables(data: doc.JsonObject) -> Iterator[doc.Table]:
     """Yield a table of methods by metrics for each kind of metric, with random explanations in the last row."""
-    names = [*(row["method"] for row in data["methods"]), Cell(CHANCE_ROW, "dim")]
+    names = [*(row["method"] for row in data["methods"]), doc.Cell(CHANCE_ROW, "dim")]
     for kind in dict.fromkeys(metric["kind"] for metric in data["metrics"]):
         metrics = [metric for metric in data["metrics"] if metric["kind"] == kind]
         columns = [_build_metric_column(data, metric) for metric in metrics]
         heads = (kind, *(head for head, _ in columns))
         rows = list(zip(names, *(cells for _, cells in columns), strict=True))
-        yield Table(heads, rows, wide="split", ruled=1)
+        yield doc.Table(heads, rows, wide="split", ruled=1)
 
 
-def _build_metric_column(data: JsonObject, metric: JsonObject) -> tuple[Cell, list[Cell]]:
+def _build_metric_column(
+    data: doc.JsonObject, metric: doc.JsonObject
+) -> tuple[doc.Cell, list[doc.Cell]]:
     own = [cell for cell in data["cells"] if cell["metric"] == metric["metric"]]
     null = metric["null"]
     tested = [cell for cell in own if cell["n"]]
@@ -134,29 +126,33 @@ def _build_metric_column(data: JsonObject, metric: JsonObject) -> tuple[Cell, li
     usual = mode(cell["n"] for cell in tested) if tested else 0
     last = format_interval(null, digits, usual) if null else "see each" if tested else NOT_TESTED
     cells = [_build_metric_cell(cell, digits, usual, alone=null is None) for cell in own]
-    head = Cell(f"{metric['metric']} {ARROWS[metric['direction']]}", note=_format_sample_size(own))
-    return head, [*cells, Cell(last, "dim")]
+    head = doc.Cell(
+        f"{metric['metric']} {ARROWS[metric['direction']]}", note=_format_sample_size(own)
+    )
+    return head, [*cells, doc.Cell(last, "dim")]
 
 
-def _build_metric_cell(cell: JsonObject, digits: int | None, usual: int, *, alone: bool) -> Cell:
+def _build_metric_cell(
+    cell: doc.JsonObject, digits: int | None, usual: int, *, alone: bool
+) -> doc.Cell:
     """Return a method's figure with its marks; `alone`: with the random explanations' beside it."""
     if not cell["n"]:
-        return Cell(NOT_TESTED)
+        return doc.Cell(NOT_TESTED)
     chance = _is_chance(cell)
     marks = [BEST_MARK] * cell["best"] + [CHANCE_MARK] * chance
     text = " ".join([format_interval(cell, digits, usual), *marks])
     note = ""
     if alone and cell["null"]:
         note = f"({CHANCE_ROW} {format_interval(cell['null'], digits, cell['n'])})"
-    return Cell(text, "strong" if cell["best"] else "dim" if chance else "", note)
+    return doc.Cell(text, "strong" if cell["best"] else "dim" if chance else "", note)
 
 
-def _is_chance(cell: JsonObject) -> bool:
+def _is_chance(cell: doc.JsonObject) -> bool:
     """Return whether a method cannot be told from random explanations, though there are enough examples."""
     return cell["beats_random"] is False and cell.get("enough", True)
 
 
-def _format_sample_size(rows: Sequence[JsonObject]) -> str:
+def _format_sample_size(rows: Sequence[doc.JsonObject]) -> str:
     """Return the number of examples of most rows, and whether it is too small."""
     counts = [row["n"] for row in rows if row["n"]]
     if not counts:
@@ -166,7 +162,7 @@ def _format_sample_size(rows: Sequence[JsonObject]) -> str:
     return f"n={usual}: {TOO_FEW}" if few else f"n={usual}"
 
 
-def _build_pair_tables(data: JsonObject) -> Iterator[Table]:
+def _build_pair_tables(data: doc.JsonObject) -> Iterator[doc.Table]:
     """Yield tables of pairs of methods by metric, if there are at most 6 methods."""
     if not 2 <= len(data["methods"]) <= MAX_PAIRED_METHODS:
         return
@@ -177,15 +173,15 @@ def _build_pair_tables(data: JsonObject) -> Iterator[Table]:
         if columns:
             names = [f"{pair['a']} over {pair['b']}" for pair in next(iter(columns.values()))]
             heads = [
-                Cell(m, note=_format_sample_size([p["gain"] or {"n": 0} for p in pairs]))
+                doc.Cell(m, note=_format_sample_size([p["gain"] or {"n": 0} for p in pairs]))
                 for m, pairs in columns.items()
             ]
             cells = zip(*map(_format_differences, columns.values()), strict=True)
             rows = [(name, *row) for name, row in zip(names, cells, strict=True)]
-            yield Table(("difference", *heads), rows, wide="split")
+            yield doc.Table(("difference", *heads), rows, wide="split")
 
 
-def _format_differences(pairs: Sequence[JsonObject]) -> list[str]:
+def _format_differences(pairs: Sequence[doc.JsonObject]) -> list[str]:
     tested = [pair["gain"] for pair in pairs if pair["gain"]]
     digits = choose_decimals(tested)
     usual = mode(gain["n"] for gain in tested) if tested else 0
@@ -201,7 +197,7 @@ def _format_p_value(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else f"{p:.1g}"
 
 
-def _list_pairs_hint(data: JsonObject) -> list[str]:
+def _list_pairs_hint(data: doc.JsonObject) -> list[str]:
     """Return a note on where to find the comparisons of methods, if they are too many for a table."""
     if len(data["methods"]) <= MAX_PAIRED_METHODS or not data["pairs"]:
         return []
@@ -211,7 +207,7 @@ def _list_pairs_hint(data: JsonObject) -> list[str]:
     ]
 
 
-def build_cost_rows(data: JsonObject) -> list[tuple[str, str, str, str, str]]:
+def build_cost_rows(data: doc.JsonObject) -> list[tuple[str, str, str, str, str]]:
     """Return the cost of each method: name, seconds, passes per example, and explained examples."""
     rows = []
     for entry in data["methods"]:
@@ -225,13 +221,13 @@ def build_cost_rows(data: JsonObject) -> list[tuple[str, str, str, str, str]]:
     return rows
 
 
-def _format_seconds(interval: JsonObject) -> str:
+def _format_seconds(interval: doc.JsonObject) -> str:
     mean, n = interval["mean"], interval["n"]
     digits = 1 - floor(log10(mean)) if 0 < mean < 10 else 0
     return f"{format_interval(interval, digits, n)} ({n} {'batch' if n == 1 else 'batches'})"
 
 
-def _format_passes(cost: JsonObject, explained: int) -> str:
+def _format_passes(cost: doc.JsonObject, explained: int) -> str:
     if cost.get("least", cost["low"]) == cost.get("most", cost["high"]) and cost["mean"] % 1 == 0:
         return f"{cost['mean']:.0f}"
     if cost["low"] is None and "least" in cost:
@@ -239,7 +235,7 @@ def _format_passes(cost: JsonObject, explained: int) -> str:
     return format_interval(cost, choose_decimals([cost]), explained)
 
 
-def list_evaluation_cost(data: JsonObject) -> list[str]:
+def list_evaluation_cost(data: doc.JsonObject) -> list[str]:
     """Return the line on the cost of the evaluation, if known."""
     calls, seconds = data["calls"], data["seconds"]
     costs = []
@@ -251,7 +247,7 @@ def list_evaluation_cost(data: JsonObject) -> list[str]:
     return [", ".join(costs) + "."] if costs else []
 
 
-def list_method_agreement(data: JsonObject) -> list[str]:
+def list_method_agreement(data: doc.JsonObject) -> list[str]:
     """Describe which methods agree most and least, by each measure."""
     lines = []
     for measure in dict.fromkeys(row["measure"] for row in data["agreement"]):
@@ -271,7 +267,7 @@ def list_method_agreement(data: JsonObject) -> list[str]:
     return lines
 
 
-def list_evaluation_notes(data: JsonObject) -> list[str]:
+def list_evaluation_notes(data: doc.JsonObject) -> list[str]:
     """Return notes on the sample, and on failed methods and metrics with reasons."""
     if describe_failure(data):
         lines = ["Nothing was tested."]
@@ -282,7 +278,7 @@ def list_evaluation_notes(data: JsonObject) -> list[str]:
     return [*lines, *(reason for _, reason in list_reasons(data))]
 
 
-def list_sample_notes(data: JsonObject) -> list[str]:
+def list_sample_notes(data: doc.JsonObject) -> list[str]:
     """Return notes that concern every figure: too few, duplicate or truncated examples, and warnings on inputs."""
     examples, lines = data["examples"], _list_power_notes(data)
     total, explained = examples["given"], examples["explained"]
@@ -306,7 +302,7 @@ def list_sample_notes(data: JsonObject) -> list[str]:
     ]
 
 
-def _list_power_notes(data: JsonObject) -> list[str]:
+def _list_power_notes(data: doc.JsonObject) -> list[str]:
     """Return notes on metrics with too few examples for any difference to be significant."""
     metrics_by_note: dict[str, list[str]] = {}
     alone: list[str] = []
@@ -331,7 +327,7 @@ def _list_power_notes(data: JsonObject) -> list[str]:
     return [*notes, *alone]
 
 
-def build_plot(data: JsonObject) -> dict[str, Any]:
+def build_plot(data: doc.JsonObject) -> dict[str, Any]:
     """Return the plot, a panel for each metric; methods are sorted by their means in the first, best first."""
     methods, metrics = [row["method"] for row in data["methods"]], data["metrics"]
     found = {(cell["metric"], cell["method"]): cell for cell in data["cells"]}
@@ -351,7 +347,7 @@ def build_plot(data: JsonObject) -> dict[str, Any]:
     }
 
 
-def _build_panel(metric: JsonObject, cells: Sequence[JsonObject]) -> dict[str, Any]:
+def _build_panel(metric: doc.JsonObject, cells: Sequence[doc.JsonObject]) -> dict[str, Any]:
     counts = sorted({cell["n"] for cell in cells if cell["n"]})
     n = "" if not counts else f", n={'–'.join(map(str, dict.fromkeys((counts[0], counts[-1]))))}"
     better = "more is better" if metric["direction"] == "higher" else "less is better"
@@ -362,7 +358,7 @@ def _build_panel(metric: JsonObject, cells: Sequence[JsonObject]) -> dict[str, A
     }
 
 
-def _build_dot(cell: JsonObject) -> dict[str, Any]:
+def _build_dot(cell: doc.JsonObject) -> dict[str, Any]:
     title = f"{cell['method']}: {cell['mean']:.4g}"
     if cell["low"] is None:
         title += f", n={cell['n']}: {TOO_FEW}"
