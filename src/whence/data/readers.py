@@ -18,6 +18,7 @@ imported.
 import csv
 import gzip
 import json
+import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -330,18 +331,17 @@ def _read_txt(name: str, file: IO[bytes]) -> Rows:
 
 def _read_tsv(name: str, file: IO[bytes]) -> Rows:
     lines = _read_lines(name, file)
-    first = next(lines, ("", ""))
-    if isinstance(first, UnreadableRow):
-        raise first.to_error()
-    header = _parse_header(first[0], first[1].split("\t"))
-    for line in lines:
-        if isinstance(line, UnreadableRow):
-            yield line
-        else:
-            yield _build_row(line[0], header, line[1].split("\t"))
+    return _read_table(
+        line if isinstance(line, UnreadableRow) else (line[0], line[1].split("\t"))
+        for line in lines
+    )
 
 
 def _read_csv(name: str, file: IO[bytes]) -> Rows:
+    return _read_table(_parse_csv(name, file))
+
+
+def _parse_csv(name: str, file: IO[bytes]) -> Iterator[tuple[str, list[str]] | UnreadableRow]:
     # The limit is global to the csv module. It is only raised, so that other users of it lose nothing.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
     # Invalid bytes become lone surrogates, which are found in the fields.
@@ -360,20 +360,15 @@ def _read_csv(name: str, file: IO[bytes]) -> Rows:
             yield line
 
     reader = csv.reader(read_lines(), strict=True)
-    header: list[str] | None = None
     try:
         for fields in reader:
             size = 0
             where = f"{name}, line {reader.line_num}"
-            wrong = next((why for field in fields if (why := _describe_bad_bytes(field))), None)
-            if not fields:  # a blank line, also before the header
-                continue
-            if header is not None:
-                yield UnreadableRow(where, wrong) if wrong else _build_row(where, header, fields)
-            elif wrong:
-                raise BadExamples(f"{where}: {wrong}")
-            else:
-                header = _parse_header(where, fields)
+            if wrong := _INVALID_BYTE.search("".join(fields)):
+                byte = ord(wrong[0]) & 0xFF
+                yield UnreadableRow(where, _format_encoding_error("invalid byte", byte))
+            elif fields:  # no blank line
+                yield where, fields
     except csv.Error as error:
         # After a broken quotation it is unknown which of the following lines begin a row.
         raise BadExamples(
@@ -384,31 +379,30 @@ def _read_csv(name: str, file: IO[bytes]) -> Rows:
         text.detach()  # the file is closed by whoever opened it
 
 
-def _describe_bad_bytes(field: str) -> str | None:
-    if field.isascii():
-        return None
-    try:
-        field.encode()
-    except UnicodeEncodeError as error:
-        return _format_encoding_error("invalid byte", ord(field[error.start]) & 0xFF)
-    return None
+_INVALID_BYTE = re.compile("[\udc80-\udcff]")  # what "surrogateescape" makes of one
 
 
-def _parse_header(where: str, fields: list[str]) -> list[str]:
-    """Return the names of the columns; several may have none, and no two the same."""
-    header = [name.strip() for name in fields]
-    _check_unique_columns(where, filter(None, header))
-    return header
-
-
-def _build_row(where: str, header: list[str], fields: list[str]) -> TableRow | UnreadableRow:
-    if len(fields) != len(header):
-        return UnreadableRow(
-            where,
-            f"{len(fields)} fields, and the header has {len(header)}: {', '.join(header)[:200]}. "
-            "Every row needs one field for each.",
-        )
-    return where, dict(zip(header, fields, strict=True))
+def _read_table(rows: Iterator[tuple[str, list[str]] | UnreadableRow]) -> Rows:
+    """Yield the rows of a table by column; the first row is the header."""
+    header: list[str] | None = None
+    for row in rows:
+        if isinstance(row, UnreadableRow):
+            if header is None:
+                raise row.to_error()
+            yield row
+            continue
+        where, fields = row
+        if header is None:  # several columns may have no name, and no two the same
+            header = [name.strip() for name in fields]
+            _check_unique_columns(where, filter(None, header))
+        elif len(fields) == len(header):
+            yield where, dict(zip(header, fields, strict=True))
+        else:
+            yield UnreadableRow(
+                where,
+                f"{len(fields)} fields, and the header has {len(header)}: {', '.join(header)[:200]}. "
+                "Every row needs one field for each.",
+            )
 
 
 def _read_jsonl(name: str, file: IO[bytes]) -> Rows:
