@@ -309,9 +309,9 @@ def _open_address(address: str | Path, pair: str | None, streaming: bool) -> Row
             f"{ALLOWED_FILES}; copy a folder of pictures to this machine."
         )
     files: list[str] = []  # sorted, subfolders included; links to folders are listed, not followed
-    for home, folders, names in os.walk(root) if root is not None else ():
+    for home, folders, names in () if root is None else os.walk(root):
         links = [name for name in folders if (Path(home) / name).is_symlink()]
-        within = Path(home).relative_to(root)
+        within = Path(home).relative_to(str(root))
         files += [(within / name).as_posix() for name in (*names, *links)]
     files.sort(key=PurePosixPath)
     pictures = [name for name in files if PurePosixPath(name).suffix.lower() in IMAGE_ENDINGS]
@@ -426,38 +426,30 @@ def _build_mixed_list(
     two: Sequence[tuple[str, str]],
 ) -> Dataset:
     """Return the data set of a list; each entry may be of another type."""
-    examples, bare = [], []  # all of them, and the pairs without names
+    examples: list[Example] = []
+    bare = []  # the pairs without names
     for number, item in enumerate(items):
         where = f"Example {number}"
+        what = f"{where} is {str(item)[:40]!r} ({type(item).__name__})"
         if isinstance(item, Mapping):
             columns = resolve_columns(where, [(where, item)], text, pair, label, two)
             examples.append(columns.build_example(where, item))
+        elif isinstance(item, Example | str):
+            examples.append(Example(item) if isinstance(item, str) else item)
+        elif (example := parse_image(where, item)) is not None:
+            examples.append(example)
+        elif not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[0], str):
+            raise BadExamples(
+                f"{what}. Allowed: a text, a pair (a, b) of texts, a picture, a mapping such as "
+                '{"text": ...}, or an Example.'
+            )
+        elif not isinstance(item[1], str):
+            raise BadExamples(f"{what}, and a pair (a, b) in a list is one of texts. {PAIR_HINT}")
         else:
-            examples.append(_parse_entry(where, item))
-            if isinstance(item, tuple | list) and len(examples[-1].texts) == 2:
-                bare.append(examples[-1])
+            examples.append(Example((item[0], item[1])))
+            bare.append(examples[-1])
     check_bare_pairs(bare)
     return Dataset.from_examples(examples, "the examples", bare=bool(bare))
-
-
-def _parse_entry(where: str, item: Any) -> Example:
-    """Build an example from one entry of a list that is no mapping."""
-    if isinstance(item, Example):
-        return item
-    if isinstance(item, str):
-        return Example(item)
-    if (example := parse_image(where, item)) is not None:
-        return example
-    if isinstance(item, tuple | list) and len(item) == 2 and isinstance(item[0], str):
-        if isinstance(item[1], str):
-            return Example((item[0], item[1]))
-        raise BadExamples(
-            f"{where} is {str(item)[:40]!r} ({type(item).__name__}), and a pair (a, b) in a list is one of texts. {PAIR_HINT}"
-        )
-    raise BadExamples(
-        f"{where} is {str(item)[:40]!r} ({type(item).__name__}). Allowed: a text, a pair (a, b) of texts, a picture, "
-        'a mapping such as {"text": ...}, or an Example.'
-    )
 
 
 def shuffle_indices(examples: Sequence[Example], seed: int = 0) -> list[int]:

@@ -21,8 +21,8 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
 from pathlib import Path, PurePath, PurePosixPath
@@ -338,10 +338,13 @@ def _read_tsv(name: str, file: IO[bytes]) -> Rows:
 
 
 def _read_csv(name: str, file: IO[bytes]) -> Rows:
-    return _read_table(_parse_csv(name, file))
+    with closing(_parse_csv(name, file)) as rows:  # also if the table is refused
+        yield from _read_table(rows)
 
 
-def _parse_csv(name: str, file: IO[bytes]) -> Iterator[tuple[str, list[str]] | UnreadableRow]:
+def _parse_csv(
+    name: str, file: IO[bytes]
+) -> Generator[tuple[str, list[str]] | UnreadableRow, None, None]:
     # The limit is global to the csv module. It is only raised, so that other users of it lose nothing.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
     # Invalid bytes become lone surrogates, which are found in the fields.

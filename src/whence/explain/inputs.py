@@ -262,7 +262,7 @@ def _encode(
         cut = "only_second"
         if is_mapping(value) and "input_ids" not in value:
             value = _parse_question(value)
-    if is_mapping(value):
+    if not isinstance(value, str | tuple) and is_mapping(value):
         items = from_mapping(
             value,
             loaded.tokenizer,
