@@ -154,13 +154,18 @@ def test_open_dataset_of_a_remote_image_folder_says_to_copy_it(memory):
 def test_open_dataset_reads_a_remote_eraser_folder_and_skips_outside_documents(memory):
     span = {"docid": "d", "start_token": 1, "end_token": 2}
     line = {"annotation_id": "1", "classification": "x", "evidences": [[span]], "query": ""}
-    away = {**line, "evidences": [[{**span, "docid": "../val.jsonl"}]]}
-    memory.pipe("/e/val.jsonl", "".join(json.dumps(one) + "\n" for one in (line, away)).encode())
+    away, chained = (
+        {**line, "evidences": [[{**span, "docid": name}]]}
+        for name in ("../val.jsonl", "d::file:///etc/hostname")
+    )
+    lines = [json.dumps(one) + "\n" for one in (line, away, chained)]
+    memory.pipe("/e/val.jsonl", "".join(lines).encode())
     memory.pipe("/e/docs/d", b"one two\n")
     for address in ("memory://e", "memory://e:val"):
-        good, bad = open_dataset(address)
+        good, *bad = open_dataset(address)
         assert good.example.given == "one two" and len(good.example.rationale) == 1
-        assert "lies outside of the folder 'docs'" in bad.why
+        assert len(bad) == 2
+        assert all("lies outside of the folder 'docs'" in one.why for one in bad)
 
 
 def test_image_links_out_of_the_folder_or_to_missing_files_are_skipped(tmp_path):

@@ -21,11 +21,12 @@ from tests.unit.test_images import drawn
 from whence.core.errors import BadParameter, BadPicture, WhenceError
 from whence.core.types import InputText
 from whence.data.example import StoredImage
-from whence.data.image_encoding import PixelNormalisation
+from whence.data.image_encoding import read_normalisation
 from whence.data.images import IMAGE_FILLS, EncodedImage, join_patches, split_patches
 from whence.data.removal import remove_sets
 from whence.data.tokens import EncodedInput
 from whence.explain.explanation import Explanation
+from whence.explain.inputs import encode_images
 
 MEAN, DEVIATION = [0.5, 0.4, 0.3], [0.5, 0.25, 0.2]
 
@@ -55,12 +56,13 @@ def test_explanation_picture_equals_the_pixels_before_normalisation(explainer):
     assert found.grid == (4, 4) and found.scores.shape == (16,)
 
 
-def test_pixel_normalisation_black_is_minus_mean_over_deviation():
-    colours = PixelNormalisation.of(processor())
-    assert colours.black(3) == pytest.approx((-1.0, -1.6, -1.5))  # -mean / deviation
+def test_black_of_an_encoded_image_is_minus_mean_over_deviation():
+    explainer = whence.load(image_models.make("vit"), processor=processor())
+    (item,) = encode_images(draw_one_colour_patches(), explainer.loaded)[0]
+    assert item.picture.black == pytest.approx((-1.0, -1.6, -1.5))  # -mean / deviation
     plain = processor()
     plain.do_normalize = False
-    assert PixelNormalisation.of(plain).black(3) == (0.0, 0.0, 0.0)
+    assert read_normalisation(plain, 3) == (pytest.approx(1 / 255), (0.0,) * 3, (1.0,) * 3)
 
 
 def test_explanation_of_a_cropped_image_covers_only_the_crop():

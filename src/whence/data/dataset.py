@@ -47,7 +47,6 @@ from whence.data.hub_datasets import is_dataset_name, open_hub_dataset
 from whence.data.readers import (
     ALLOWED_FILES,
     DataFolder,
-    RemotePath,
     Rows,
     RowSource,
     TableRow,
@@ -122,13 +121,16 @@ class Dataset:
             where, content = row
             try:
                 example = self.build(where, content)
-                why = next((why for text in example.texts if (why := _describe_unfit(text))), None)
+                for text in example.texts:
+                    _check_fit(text)
             except BadExamples as error:
                 why = str(error).removeprefix(where).removeprefix(":").strip()
-            if why is not None:
                 yield SkippedRow(number, where, why)
-            else:
-                yield DatasetRow(number, self._find_id(where, content), example)
+                continue
+            own = content.get(self._id_column) if isinstance(content, Mapping) else None
+            named = isinstance(own, str | int) and not isinstance(own, bool) and own != ""
+            name = str(own) if named else where.removeprefix(f"{self.name}, ")
+            yield DatasetRow(number, name, example)
 
     @cached_property
     def examples(self) -> list[Example]:
@@ -150,11 +152,11 @@ class Dataset:
 
     @cached_property
     def _count(self) -> int | None:
-        return self.source.count()
+        return self.source.count()  # some files must be read completely to be counted
 
     def count(self) -> int | None:
         """Return the number of rows, good and bad; None if only a full read would tell."""
-        return self._count  # some files must be read completely to be counted
+        return self._count
 
     def facts(self) -> dict[str, Any]:
         """Return name, kind, columns and guessed columns as plain data."""
@@ -218,22 +220,17 @@ class Dataset:
     def _id_column(self) -> str | None:
         return next((name for name in ID_COLUMNS if name in self.columns), None)
 
-    def _find_id(self, where: str, content: Any) -> str:
-        own = content.get(self._id_column) if isinstance(content, Mapping) else None
-        if isinstance(own, str | int) and not isinstance(own, bool) and own != "":
-            return str(own)
-        return where.removeprefix(f"{self.name}, ")
 
-
-def _describe_unfit(text: str) -> str | None:
-    """Return the reason why no model can take this text; None if one can."""
+def _check_fit(text: str) -> None:
+    """Refuse a text that no model can take."""
     if not text.strip():
-        return "the text is empty. Give at least one word."
+        raise BadExamples("the text is empty. Give at least one word.")
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        return f"the text holds half of a character ({text[error.start]!a}, a lone surrogate)."
-    return None
+        raise BadExamples(
+            f"the text holds half of a character ({text[error.start]!a}, a lone surrogate)."
+        ) from None
 
 
 def open_dataset(
@@ -306,19 +303,21 @@ def _open_address(address: str | Path, pair: str | None, streaming: bool) -> Row
         return annotations
     folder = open_folder(address)
     root = None if folder is None else folder.root
-    if isinstance(root, RemotePath):
+    if isinstance(root, str):
         raise BadExamples(
             f"The folder {parse_file_name(address)!r} is remote, and holds no annotations in ERASER's format. Give a file: "
             f"{ALLOWED_FILES}; copy a folder of pictures to this machine."
         )
-    files = [] if root is None else _list_files(root)
+    files: list[str] = []  # sorted, subfolders included; links to folders are listed, not followed
+    for home, folders, names in () if root is None else os.walk(root):
+        links = [name for name in folders if (Path(home) / name).is_symlink()]
+        within = Path(home).relative_to(str(root))
+        files += [(within / name).as_posix() for name in (*names, *links)]
+    files.sort(key=PurePosixPath)
     pictures = [name for name in files if PurePosixPath(name).suffix.lower() in IMAGE_ENDINGS]
     # A table about the pictures is read by `datasets`.
-    if (
-        folder is not None
-        and pictures
-        and not any(PurePosixPath(n).stem == "metadata" for n in files)
-    ):
+    has_table = any(PurePosixPath(name).stem == "metadata" for name in files)
+    if folder is not None and pictures and not has_table:
         return _open_image_folder(folder, files)
     if not is_dataset_name(str(address)):
         return open_row_file(address)  # raises the error for this address
@@ -330,26 +329,20 @@ def _open_address(address: str | Path, pair: str | None, streaming: bool) -> Row
         raise BadExamples(f"The folder {folder.name!r} has no pictures. {error}") from None
 
 
-def _list_files(root: Path) -> list[str]:
-    """Return all file names in a folder, sorted, subfolders included; links to folders are listed, not followed."""
-    names = []
-    for home, folders, files in os.walk(root):
-        links = [folder for folder in folders if (Path(home) / folder).is_symlink()]
-        within = Path(home).relative_to(root)
-        names += [(within / name).as_posix() for name in (*files, *links)]
-    return sorted(names, key=PurePosixPath)
-
-
 def _open_image_folder(folder: DataFolder, files: Sequence[str]) -> RowSource:
     """Open a local folder of images as a source of examples, sorted by name."""
     root = "images/" if any(name.startswith("images/") for name in files) else ""
     masks = "masks/" if root and any(name.startswith("masks/") for name in files) else None
     known = set(files)
-    names = [
-        name.removeprefix(root)
-        for name in files
-        if name.startswith(root) and _is_image_file(folder, name)
-    ]
+    names = []
+    for name in files:
+        path = PurePosixPath(name)
+        if path.suffix.lower() in IMAGE_ENDINGS:
+            is_picture = not path.stem.endswith(("_mask", f"_{TRIMAP}"))
+        else:  # a link to a folder: listed, so that it is reported
+            is_picture = Path(str(folder.root), name).is_dir()
+        if is_picture and name.startswith(root):
+            names.append(name.removeprefix(root))
     if not names:
         raise BadExamples(
             f"The folder {folder.name!r} has no pictures ({', '.join(sorted(IMAGE_ENDINGS))}). Give one with a folder of "
@@ -381,15 +374,6 @@ def _open_image_folder(folder: DataFolder, files: Sequence[str]) -> RowSource:
             )
 
     return RowSource(folder.name, "pictures", read_rows, lambda: len(names))
-
-
-def _is_image_file(folder: DataFolder, name: str) -> bool:
-    path = PurePosixPath(name)
-    if path.suffix.lower() in IMAGE_ENDINGS:
-        return not path.stem.endswith(("_mask", f"_{TRIMAP}"))
-    return Path(
-        str(folder.root), name
-    ).is_dir()  # a link to a folder: listed, so that it is reported
 
 
 def _build_table(
@@ -442,38 +426,30 @@ def _build_mixed_list(
     two: Sequence[tuple[str, str]],
 ) -> Dataset:
     """Return the data set of a list; each entry may be of another type."""
-    examples, bare = [], []  # all of them, and the pairs without names
+    examples: list[Example] = []
+    bare = []  # the pairs without names
     for number, item in enumerate(items):
         where = f"Example {number}"
+        what = f"{where} is {str(item)[:40]!r} ({type(item).__name__})"
         if isinstance(item, Mapping):
             columns = resolve_columns(where, [(where, item)], text, pair, label, two)
             examples.append(columns.build_example(where, item))
+        elif isinstance(item, Example | str):
+            examples.append(Example(item) if isinstance(item, str) else item)
+        elif (example := parse_image(where, item)) is not None:
+            examples.append(example)
+        elif not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[0], str):
+            raise BadExamples(
+                f"{what}. Allowed: a text, a pair (a, b) of texts, a picture, a mapping such as "
+                '{"text": ...}, or an Example.'
+            )
+        elif not isinstance(item[1], str):
+            raise BadExamples(f"{what}, and a pair (a, b) in a list is one of texts. {PAIR_HINT}")
         else:
-            examples.append(_parse_entry(where, item))
-            if isinstance(item, tuple | list) and len(examples[-1].texts) == 2:
-                bare.append(examples[-1])
+            examples.append(Example((item[0], item[1])))
+            bare.append(examples[-1])
     check_bare_pairs(bare)
     return Dataset.from_examples(examples, "the examples", bare=bool(bare))
-
-
-def _parse_entry(where: str, item: Any) -> Example:
-    """Build an example from one entry of a list that is no mapping."""
-    if isinstance(item, Example):
-        return item
-    if isinstance(item, str):
-        return Example(item)
-    if (example := parse_image(where, item)) is not None:
-        return example
-    if isinstance(item, tuple | list) and len(item) == 2 and isinstance(item[0], str):
-        if isinstance(item[1], str):
-            return Example((item[0], item[1]))
-        raise BadExamples(
-            f"{where} is {str(item)[:40]!r} ({type(item).__name__}), and a pair (a, b) in a list is one of texts. {PAIR_HINT}"
-        )
-    raise BadExamples(
-        f"{where} is {str(item)[:40]!r} ({type(item).__name__}). Allowed: a text, a pair (a, b) of texts, a picture, "
-        'a mapping such as {"text": ...}, or an Example.'
-    )
 
 
 def shuffle_indices(examples: Sequence[Example], seed: int = 0) -> list[int]:
@@ -567,11 +543,6 @@ def resolve_label_indices(examples: Sequence[Example], labels: tuple[str, ...]) 
     return [place[label] for label in data_labels]
 
 
-def find_label_indices(data_labels: Iterable[str], labels: tuple[str, ...]) -> dict[str, int]:
-    """Return the index among the model's labels of each label that occurs."""
-    return _match_labels(data_labels, labels)[1]
-
-
 @dataclass(frozen=True)
 class LabelNames:
     """The model's names for the labels of a data set, and how they were matched."""
@@ -596,6 +567,11 @@ def match_label_names(data_labels: Iterable[str], labels: tuple[str, ...]) -> La
     return LabelNames({label: labels[place] for label, place in places.items()}, by)
 
 
+def find_label_indices(data_labels: Iterable[str], labels: tuple[str, ...]) -> dict[str, int]:
+    """Return the index among the model's labels of each label that occurs."""
+    return _match_labels(data_labels, labels)[1]
+
+
 def _match_labels(
     data_labels: Iterable[str], labels: tuple[str, ...]
 ) -> tuple[LabelMatch, dict[str, int]]:
@@ -606,10 +582,17 @@ def _match_labels(
         for by, parse, table in _build_label_rules(labels)
     ]
     for by, indices in matches:
-        if len(indices) == len(counts):
-            if by == "number":
-                _check_ambiguous_numbers(indices, matches[-1][1], labels)
-            return by, indices
+        if len(indices) < len(counts):
+            continue
+        own = matches[-1][1]  # by the numbers in the model's names
+        other = next((one for one in indices if own.get(one, indices[one]) != indices[one]), None)
+        if by == "number" and other is not None and len(own) == len(indices):
+            # Indices from 0, or numbers in names, as 1 for "1 star".
+            raise BadExamples(
+                f"The label {other!r} may be {labels[indices[other]]!r}, number {indices[other]} from 0, or "
+                f"{labels[own[other]]!r}. Give the names of the model's labels, or name another column: {_LABEL_HINT}."
+            )
+        return by, indices
     best = max((indices for _, indices in matches), key=len)
     has = ", ".join(f"{number} {label!r}" for number, label in enumerate(labels[:8]))
     has += f" and {len(labels) - 8} more" if len(labels) > 8 else ""
@@ -634,34 +617,21 @@ def _build_label_rules(
             str.casefold,
             {one.casefold(): i for i, one in enumerate(labels) if folded[one.casefold()] == 1},
         ),
-        ("number", _parse_number, {i: i for i in range(len(labels))}),
+        (
+            "number",
+            lambda label: _parse_number(label.removeprefix("LABEL_")),
+            {i: i for i in range(len(labels))},
+        ),
         ("truth", str.lower, {"false": 0, "true": 1} if len(labels) == 2 else {}),
         # Only where every name has a number of its own; "LABEL_1" is an index and no such number.
-        ("own number", _parse_plain_number, own if len(own) == len(labels) else {}),
+        ("own number", _parse_number, own if len(own) == len(labels) else {}),
     ]
 
 
 def _parse_number(label: str) -> int | None:
-    return _parse_plain_number(label.removeprefix("LABEL_"))
-
-
-def _parse_plain_number(label: str) -> int | None:
-    number = re.fullmatch(
-        r"([0-9]{1,6})(?:\.0+)?", label
-    )  # 1.0: many programs write 1 so in a column with gaps
+    # 1.0: many programs write 1 so in a column with gaps
+    number = re.fullmatch(r"([0-9]{1,6})(?:\.0+)?", label)
     return None if number is None else int(number[1])
-
-
-def _check_ambiguous_numbers(
-    indices: Mapping[str, int], own: Mapping[str, int], labels: tuple[str, ...]
-) -> None:
-    """Refuse numbers that could be indices from 0 or numbers in label names, as 1 for "1 star"."""
-    other = next((one for one in indices if one in own and own[one] != indices[one]), None)
-    if other is not None and len(own) == len(indices):
-        raise BadExamples(
-            f"The label {other!r} may be {labels[indices[other]]!r}, number {indices[other]} from 0, or "
-            f"{labels[own[other]]!r}. Give the names of the model's labels, or name another column: {_LABEL_HINT}."
-        )
 
 
 PAIR_HINT = (
@@ -679,29 +649,21 @@ _MAX_LABEL_LENGTH = 40  # characters of a label
 
 def check_bare_pairs(examples: Iterable[Example], labels: Sequence[str] = ()) -> None:
     """Refuse pairs whose second texts look like labels: the model's, usual ones, or few repeated words."""
-    pairs = [
-        (example.texts[0], example.texts[1]) for example in examples if len(example.texts) == 2
-    ]
+    pairs = [example.texts for example in examples if len(example.texts) == 2]
     second = [two.strip() for _, two in pairs]
-    if not second or not (_has_known_labels(second, labels) or _has_few_words(pairs, second)):
+    own = {label.strip().casefold() for label in labels}
+    known = all(
+        text.casefold() in own or _COMMON_LABEL.fullmatch(text) or _NUMBER_LABEL.fullmatch(text)
+        for text in second
+    )
+    # A few single words that repeat, beside first texts of several words.
+    words = all(len(one.split()) == 1 and len(one) <= _MAX_LABEL_LENGTH for one in second)
+    several = all(len(first.split()) > 1 for first, _ in pairs)
+    repeat = len(second) >= _MIN_PAIRS and 2 * len(set(second)) <= len(second)
+    if not second or not (known or (words and several and repeat)):
         return
     named = ", ".join(repr(text[:20]) for text in list(dict.fromkeys(second))[:3])
     raise BadExamples(
         f"A pair (a, b) in a list is a pair of texts, and the second ones look like labels ({named}): the model "
         f"would read them. {PAIR_HINT}"
     )
-
-
-def _has_known_labels(second: Sequence[str], labels: Sequence[str]) -> bool:
-    own = {label.strip().casefold() for label in labels}
-    return all(
-        text.casefold() in own or _COMMON_LABEL.fullmatch(text) or _NUMBER_LABEL.fullmatch(text)
-        for text in second
-    )
-
-
-def _has_few_words(pairs: Sequence[tuple[str, str]], second: Sequence[str]) -> bool:
-    """Return whether a few single words repeat as second texts, beside first texts of several words."""
-    words = all(one and len(one.split()) == 1 and len(one) <= _MAX_LABEL_LENGTH for one in second)
-    several = all(len(first.split()) > 1 for first, _ in pairs)
-    return words and several and len(second) >= _MIN_PAIRS and 2 * len(set(second)) <= len(second)

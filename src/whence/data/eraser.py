@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,14 @@ from whence.data.readers import (
     TableRow,
     UnreadableRow,
     is_data_file,
+    open_file,
     open_folder,
     open_row_file,
 )
 
 ERASER_SPLITS = ("test", "val", "train")  # the order of preference if none is named
 _ENDINGS = (".jsonl", ".jsonl.gz")
+_DOCUMENTS_FILE = "docs.jsonl"
 _PEEK_ROWS = 100
 
 EraserDocument = list[list[str]]  # sentences of tokens
@@ -86,11 +88,42 @@ def _find_document_reader(folder: DataFolder) -> Callable[[str], EraserDocument]
     home = next((name for name in ("docs", "documents") if folder.has(name)), None)
     if home is not None:
         return lambda name: _read_document(DataFolder(home, folder.find_path(home)), name)
-    return _DocumentIndex(folder, "docs.jsonl") if folder.has("docs.jsonl") else None
+    if not folder.has(_DOCUMENTS_FILE):
+        return None
+    places: dict[str, int] = {}  # offsets only
+
+    def read(name: str) -> EraserDocument:
+        path = folder.find_file(_DOCUMENTS_FILE)
+        if not places:
+            places.update(_index_documents(path))
+        if name not in places:
+            raise BadExamples(f"{_DOCUMENTS_FILE} has no document {shorten_quote(name, 60)!r}.")
+        with open_file(path) as file:
+            file.seek(places[name])
+            document = json.loads(file.readline(MAX_ROW_BYTES))["document"]
+        if not isinstance(document, str):
+            raise BadExamples(f"The document {shorten_quote(name, 60)!r} is no text.")
+        return _split_sentences(document)
+
+    return read
+
+
+def _index_documents(path: Path | str) -> Iterator[tuple[str, int]]:
+    """Yield the documents of a file with {"docid": ..., "document": ...} a line, and where each begins."""
+    place = 0
+    with open_file(path) as file:
+        while raw := file.readline(MAX_ROW_BYTES):
+            try:
+                row = json.loads(raw)
+            except (ValueError, RecursionError):
+                row = None  # the annotation that needs the document reports it missing
+            if isinstance(row, dict) and "document" in row:
+                yield str(row.get("docid")), place
+            place += len(raw)
 
 
 def _read_document(folder: DataFolder, name: str) -> EraserDocument:
-    with folder.open_file(name) as file:
+    with open_file(folder.find_file(name)) as file:
         raw = file.read(MAX_ROW_BYTES + 1)
     if len(raw) > MAX_ROW_BYTES:
         raise BadExamples(
@@ -104,38 +137,6 @@ def _read_document(folder: DataFolder, name: str) -> EraserDocument:
         ) from None
 
 
-class _DocumentIndex:
-    """Index of a docs.jsonl file, {"docid": ..., "document": ...} a line; keeps file offsets only."""
-
-    def __init__(self, folder: DataFolder, file: str) -> None:
-        self._folder, self._file = folder, file
-        self._places: dict[str, int] | None = None
-
-    def __call__(self, name: str) -> EraserDocument:
-        if self._places is None:
-            self._places = dict(self._index_documents())
-        if name not in self._places:
-            raise BadExamples(f"{self._file} has no document {shorten_quote(name, 60)!r}.")
-        with self._folder.open_file(self._file) as file:
-            file.seek(self._places[name])
-            document = json.loads(file.readline(MAX_ROW_BYTES))["document"]
-        if not isinstance(document, str):
-            raise BadExamples(f"The document {shorten_quote(name, 60)!r} is no text.")
-        return _split_sentences(document)
-
-    def _index_documents(self) -> Iterator[tuple[str, int]]:
-        place = 0
-        with self._folder.open_file(self._file) as file:
-            while raw := file.readline(MAX_ROW_BYTES):
-                try:
-                    row = json.loads(raw)
-                except (ValueError, RecursionError):
-                    row = None  # the annotation that needs the document reports it missing
-                if isinstance(row, dict) and "document" in row:
-                    yield str(row.get("docid")), place
-                place += len(raw)
-
-
 def _split_sentences(text: str) -> EraserDocument:
     # Tokens are separated by spaces only, as in ERASER's code; its evidence counts tokens.
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
@@ -146,12 +147,27 @@ def _split_sentences(text: str) -> EraserDocument:
 def _build_row(
     where: str, annotation: Mapping[str, Any], read: Callable[[str], EraserDocument], asks: bool
 ) -> TableRow | UnreadableRow:
+    # The evidence of all groups is one list: people marked all of it.
+    groups = annotation.get("evidences")
+    evidences: list[Any] = []
+    for group in groups if isinstance(groups, list) else [None]:
+        evidences += group if isinstance(group, list) else [None]
     try:
-        evidences = _parse_evidences(annotation.get("evidences"))
-        names = _list_document_names(annotation, evidences)
+        for one in evidences:
+            if not isinstance(one, Mapping) or not isinstance(one.get("docid"), str):
+                raise BadExamples(
+                    "'evidences' must be lists of objects with a 'docid', 'start_token' and 'end_token'."
+                )
+        # The documents are listed, or those of the evidence, or the one with the annotation's id.
+        own = [evidence["docid"] for evidence in evidences]
+        names = annotation.get("docids") or own or [annotation.get("annotation_id")]
+        if not isinstance(names, list) or not all(isinstance(one, str) and one for one in names):
+            raise BadExamples(
+                f"'docids' is {str(names)[:40]!r}. Allowed: a list of names of documents."
+            )
         tokens: list[str] = []
         starts = {}
-        for name in names:
+        for name in dict.fromkeys([*names, *own]):
             starts[name] = len(tokens)
             tokens += [token for sentence in read(name) for token in sentence]
         spans = [_resolve_evidence(evidence, starts, read) for evidence in evidences]
@@ -164,32 +180,6 @@ def _build_row(
         "rationale_spans": spans,
     }
     return where, {**row, "query": annotation.get("query") or ""} if asks else row
-
-
-def _parse_evidences(value: Any) -> list[Mapping[str, Any]]:
-    """Return the evidence of all groups as one list: people marked all of it."""
-    groups = value if isinstance(value, list) else [None]
-    evidences = []
-    for one in (one for group in groups for one in (group if isinstance(group, list) else [None])):
-        if not isinstance(one, Mapping) or not isinstance(one.get("docid"), str):
-            raise BadExamples(
-                "'evidences' must be lists of objects with a 'docid', 'start_token' and 'end_token'."
-            )
-        evidences.append(one)
-    return evidences
-
-
-def _list_document_names(
-    annotation: Mapping[str, Any], evidences: list[Mapping[str, Any]]
-) -> list[str]:
-    """Return an annotation's document names: its list, else those of its evidence, else its own id."""
-    names = annotation.get("docids") or [evidence["docid"] for evidence in evidences]
-    names = names or [annotation.get("annotation_id")]
-    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-        raise BadExamples(
-            f"'docids' is {str(names)[:40]!r}. Allowed: a list of names of documents."
-        )
-    return list(dict.fromkeys([*names, *(evidence["docid"] for evidence in evidences)]))
 
 
 def _resolve_evidence(
@@ -246,7 +236,8 @@ def parse_rationale(
 ) -> tuple[RationaleSpan, ...] | None:
     """Return the rationale of a row as character spans, from any of its forms; None if it has none."""
     if row.get("rationale") not in (None, ""):
-        spans = [_parse_span(where, span, parts) for span in _parse_list(where, row["rationale"])]
+        listed = _parse_list(where, row["rationale"])
+        spans = [_parse_span(where, span, parts) for span in listed]
     elif row.get("rationale_spans") not in (None, ""):
         spans = _parse_token_spans(where, row, columns)
     elif row.get("answers") not in (None, ""):
@@ -271,13 +262,20 @@ def _parse_list(where: str, value: Any) -> list[Any]:
     return spans
 
 
-def _parse_span(where: str, span: Any, parts: Sequence[str]) -> RationaleSpan:
-    if not _is_integer_list(span) or len(span) not in (2, 3):
+def _parse_integers(where: str, span: Any, sizes: Mapping[int, str]) -> list[int]:
+    """Parse one span; `sizes` has the allowed numbers of its numbers, and what each form is."""
+    whole = isinstance(span, list | tuple) and all(type(number) is int for number in span)
+    if not whole or len(span) not in sizes:
         raise BadExamples(
-            f"{where}: the rationale has the span {str(span)[:40]!r}. Allowed: [start, end] or "
-            "[segment, start, end] in whole numbers."
+            f"{where}: the rationale has the span {str(span)[:40]!r}. Allowed: {' or '.join(sizes.values())} "
+            "in whole numbers."
         )
-    segment, start, end = span if len(span) == 3 else (0, *span)
+    return list(span)
+
+
+def _parse_span(where: str, span: Any, parts: Sequence[str]) -> RationaleSpan:
+    numbers = _parse_integers(where, span, {2: "[start, end]", 3: "[segment, start, end]"})
+    segment, start, end = numbers if len(numbers) == 3 else (0, *numbers)
     if not 0 <= segment < len(parts):
         raise BadExamples(
             f"{where}: the rationale {start}:{end} is of text {segment}, and there are {len(parts)}, counted from 0."
@@ -289,22 +287,16 @@ def _parse_span(where: str, span: Any, parts: Sequence[str]) -> RationaleSpan:
 def _parse_token_spans(
     where: str, row: Mapping[str, Any], columns: tuple[str, ...]
 ) -> list[RationaleSpan]:
-    if columns[0] != "tokens" or not isinstance(row["tokens"], list):
+    tokens = row.get("tokens")
+    if columns[0] != "tokens" or not isinstance(tokens, list):
         raise BadExamples(
             f"{where}: 'rationale_spans' counts the entries of a list 'tokens', and the text is in {columns[0]!r}. "
             "Give the tokens, or 'rationale' in characters."
         )
-    tokens = row["tokens"]
-    starts = [0]
-    for token in tokens:
-        starts.append(starts[-1] + len(token) + 1)
+    starts = [0, *accumulate(len(token) + 1 for token in tokens)]
     spans = []
     for span in _parse_list(where, row["rationale_spans"]):
-        if not _is_integer_list(span) or len(span) != 2:
-            raise BadExamples(
-                f"{where}: the rationale has the span {str(span)[:40]!r}. Allowed: [start, end] in whole numbers."
-            )
-        start, end = span
+        start, end = _parse_integers(where, span, {2: "[start, end]"})
         if start == end and 0 <= start <= len(tokens):
             continue  # ERASER's own files have empty spans: they mark nothing
         _check_span(where, start, end, len(tokens), "a text", "tokens")
@@ -321,27 +313,19 @@ def _parse_answers(
         if isinstance(texts, list) and isinstance(starts, list) and len(texts) == len(starts):
             both = zip(texts, starts, strict=True)
             answers = [{"text": text, "answer_start": start} for text, start in both]
-    if not isinstance(answers, list) or not all(
-        isinstance(answer, Mapping)
-        and isinstance(answer.get("text"), str)
-        and type(answer.get("answer_start")) is int
-        for answer in answers
-    ):
-        raise BadExamples(f"{where}: 'answers' must each have a 'text' and an 'answer_start'.")
     segment = columns.index("context") if "context" in columns else 0
     spans = []
-    for answer in answers:
-        start, text = answer["answer_start"], answer["text"]
+    for answer in answers if isinstance(answers, list) else [None]:
+        own = answer if isinstance(answer, Mapping) else {}
+        text, start = own.get("text"), own.get("answer_start")
+        if not isinstance(text, str) or type(start) is not int:
+            raise BadExamples(f"{where}: 'answers' must each have a 'text' and an 'answer_start'.")
         if start < 0 or not text or parts[segment][start : start + len(text)] != text:
             raise BadExamples(
                 f"{where}: the answer {text[:40]!r} does not stand at {start} of its text. Correct 'answer_start'."
             )
         spans.append(RationaleSpan(segment, start, start + len(text)))
     return spans
-
-
-def _is_integer_list(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(type(number) is int for number in value)
 
 
 def _check_span(where: str, start: int, end: int, length: int, what: str, units: str) -> None:

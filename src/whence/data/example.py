@@ -153,37 +153,30 @@ class Columns:
 
     def build_example(self, where: str, row: Mapping[str, Any]) -> Example:
         """Build an example from one row."""
-        if not self.pictures:
-            for column in self.texts:
-                check_column(row, column, where)
-        label = None if self.label is None else parse_label(where, self.label, row.get(self.label))
-        if self.pictures:
-            return self._build_image_example(where, row, label)
-        parts = [_parse_text(where, name, row[name]) for name in self.texts]
-        return Example(
-            parts[0] if len(parts) == 1 else (parts[0], parts[1]),
-            label,
-            parse_rationale(where, row, self.texts, parts),
-        )
-
-    def _build_image_example(
-        self, where: str, row: Mapping[str, Any], label: str | None
-    ) -> Example:
-        picture = _find_image(row.get(self.texts[0]))
-        if picture is None:
+        for column in () if self.pictures else self.texts:
+            check_column(row, column, where)
+        label = None if self.label is None else row.get(self.label)
+        if label == "" or (isinstance(label, float) and math.isnan(label)):
+            label = None
+        if label is not None and not isinstance(label, str | int | float):
             raise BadExamples(
-                f"{where}: there is no picture in {self.texts[0]!r}. Take the row out."
+                f"{where}: the label in {self.label!r} is {str(label)[:40]!r} ({type(label).__name__}). "
+                "Allowed: one name or number."
             )
-        own = row.get("name")
-        name = own if isinstance(own, str) and own else where
-        mask = None if self.mask is None else _find_image(row.get(self.mask))
-        return Example(
-            _build_stored_image(picture, name),
-            label,
-            mask=None
-            if mask is None
-            else ImageMask(_build_stored_image(mask, f"mask of {name}"), TRIMAP in str(self.mask)),
-        )
+        label = None if label is None else str(label)
+        if self.pictures:
+            picture = _find_image(row.get(self.texts[0]))
+            if picture is None:
+                raise BadExamples(
+                    f"{where}: there is no picture in {self.texts[0]!r}. Take the row out."
+                )
+            own = row.get("name")
+            name = own if isinstance(own, str) and own else where
+            mask = None if self.mask is None else _find_image(row.get(self.mask))
+            return _build_image_example(name, picture, label, mask, TRIMAP in str(self.mask))
+        parts = [_parse_text(where, name, row[name]) for name in self.texts]
+        rationale = parse_rationale(where, row, self.texts, parts)
+        return Example(parts[0] if len(parts) == 1 else (parts[0], parts[1]), label, rationale)
 
 
 def resolve_columns(
@@ -277,18 +270,6 @@ def _guess_label_column(
     return None
 
 
-def parse_label(where: str, name: str, value: Any) -> str | None:
-    """Return a label as text; None for a missing one."""
-    if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
-        return None
-    if isinstance(value, str | int | float):
-        return str(value)
-    raise BadExamples(
-        f"{where}: the label in {name!r} is {str(value)[:40]!r} ({type(value).__name__}). "
-        "Allowed: one name or number."
-    )
-
-
 def _parse_text(where: str, name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
@@ -301,63 +282,61 @@ def _parse_text(where: str, name: str, value: Any) -> str:
 
 def _find_image_column(row: Mapping[str, Any]) -> str | None:
     """Return the image column of a row: one with a usual name, else the only one of encoded bytes."""
-    usual = next((name for name in IMAGE_COLUMNS if _find_image(row.get(name)) is not None), None)
-    if usual is not None:
-        return usual
-    texts = {*TEXT_COLUMNS, "tokens"}
-    encoded = [
-        name
-        for name, value in row.items()
-        if name not in texts and not _is_mask_column(name) and _find_image_bytes(value)
-    ]
+    for name in IMAGE_COLUMNS:
+        if _find_image(row.get(name)) is not None:
+            return name
+    others = [name for name in row if name not in {*TEXT_COLUMNS, "tokens"} and not _is_mask(name)]
+    encoded = [name for name in others if isinstance(_find_image(row[name]), bytes)]
     return encoded[0] if len(encoded) == 1 else None
 
 
 def _find_mask_column(row: Mapping[str, Any], picture: str) -> str | None:
-    named = (name for name in row if name != picture and _is_mask_column(name))
+    named = (name for name in row if name != picture and _is_mask(name))
     return next((name for name in named if _find_image(row[name]) is not None), None)
 
 
-def _is_mask_column(name: Any) -> bool:
+def _is_mask(name: Any) -> bool:
     return any(word in str(name).lower() for word in _MASK_WORDS)
 
 
 def _find_image(value: Any) -> Any | None:
     """Return the image in a cell: encoded bytes, or in a list also a path, a PIL image or an array."""
-    encoded = _find_image_bytes(value)
-    return value if encoded is None and _is_image_source(value) else encoded
-
-
-def _find_image_bytes(value: Any) -> bytes | None:
-    """Return the encoded image in a cell: bytes, or the mapping of the package datasets."""
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping):  # of the package datasets
         value = value.get("bytes")
-    return value if isinstance(value, bytes) and value else None
+        return value if isinstance(value, bytes) and value else None
+    is_empty = isinstance(value, bytes) and not value
+    return value if _is_image_source(value) and not is_empty else None
 
 
-def _is_image_source(source: Any) -> bool:
-    return isinstance(source, Path | StoredImage) or is_image(source)
+def _is_image_source(value: Any) -> bool:
+    return isinstance(value, bytes | Path | StoredImage) or is_image(value)
 
 
 def parse_image(where: str, raw: Any) -> Example | None:
     """Parse an image, (image, label) or (image, label, mask); None if it is none of these."""
     parts = raw if isinstance(raw, tuple | list) else [raw]
-    if not 1 <= len(parts) <= 3 or not (isinstance(parts[0], bytes) or _is_image_source(parts[0])):
+    if not 1 <= len(parts) <= 3 or not _is_image_source(parts[0]):
         return None
     picture, label, mask = (*parts, None, None)[:3]
     if label is not None and not isinstance(label, str | int):
         raise BadExamples(
             f"{where}: the label is a {type(label).__name__}. Allowed: a name or a number."
         )
-    if mask is not None and not (isinstance(mask, bytes) or _is_image_source(mask)):
+    if mask is not None and not _is_image_source(mask):
         raise BadExamples(
             f"{where}: the mask is a {type(mask).__name__}. Allowed: a path, a PIL image, or an array that is true "
             "on the object."
         )
-    outline = None if mask is None else ImageMask(_build_stored_image(mask, f"mask of {where}"))
-    return Example(
-        _build_stored_image(picture, where), None if label is None else str(label), mask=outline
-    )
+    return _build_image_example(where, picture, None if label is None else str(label), mask)
+
+
+def _build_image_example(
+    name: str, picture: Any, label: str | None, mask: Any, trimap: bool = False
+) -> Example:
+    outline = None
+    if mask is not None:
+        outline = ImageMask(_build_stored_image(mask, f"mask of {name}"), trimap)
+    return Example(_build_stored_image(picture, name), label, mask=outline)
 
 
 def _build_stored_image(source: Any, name: str) -> StoredImage:

@@ -73,8 +73,7 @@ def open_hub_dataset(address: str, *, streaming: bool) -> RowSource:
     def count_rows() -> int | None:
         if not streaming:
             return len(part)
-        split_info = (part.info.splits or {}).get(part.split)
-        number = None if split_info is None else split_info.num_examples
+        number = getattr((part.info.splits or {}).get(part.split), "num_examples", None)
         return None if number is None else int(number)
 
     return RowSource(label, "hub", read_rows, count_rows, ("split",) if guessed else ())
@@ -98,7 +97,10 @@ def _select_split(address: str, streaming: bool) -> tuple[str, Any, bool]:
             f"The data set {name!r} has no split {split!r}; it has {', '.join(splits)}."
             f"{suggest_name(split, list(splits))} A data set is named by {_NAME_HINT}."
         )
-    split_name = split or _guess_split(splits)
+    # The first of the usual splits; one with withheld labels comes last.
+    usual = [one for one in HUB_SPLITS if one in splits] or list(splits)
+    best = (one for one in usual if split is None and not _has_hidden_labels(splits[one]))
+    split_name = split or next(best, usual[0])
     local = Path(name).is_dir()
     display_name = f"the data files in {Path(name).resolve().name}" if local else name
     label = ":".join(part for part in (display_name, config, split_name) if part)
@@ -151,12 +153,6 @@ def _format_reason(error: Exception) -> str:
     return (" ".join(str(error).split())[:300] or type(error).__name__).rstrip(".!")
 
 
-def _guess_split(splits: Mapping[str, Any]) -> str:
-    """Choose the first of the usual splits; one with withheld labels comes last."""
-    usual = [split for split in HUB_SPLITS if split in splits] or list(splits)
-    return next((split for split in usual if not _has_hidden_labels(splits[split])), usual[0])
-
-
 def _has_hidden_labels(part: Any) -> bool:
     """Return whether the labels of the first 100 rows are all withheld (-1)."""
     columns = list(list_class_names(part))
@@ -166,10 +162,8 @@ def _has_hidden_labels(part: Any) -> bool:
 
 def _drop_media_columns(part: Any) -> Any:
     """Return the split without images and sounds, which would have to be decoded."""
-    features = part.features or {}
-    return part.remove_columns(
-        [name for name, kind in features.items() if hasattr(kind, "decode_example")]
-    )
+    kinds = (part.features or {}).items()
+    return part.remove_columns([name for name, kind in kinds if hasattr(kind, "decode_example")])
 
 
 @contextmanager

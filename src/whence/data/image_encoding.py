@@ -1,7 +1,6 @@
 """Encoding of images for a model: normalised pixel values, and one token for each patch."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,48 +13,6 @@ from whence.data.images import EncodedImage, PatchLayout, find_image_name, open_
 from whence.data.tokens import EncodedInput
 
 
-@dataclass(frozen=True)
-class PixelNormalisation:
-    """The normalisation of pixels from 0 to 255: (pixel x factor - mean) / deviation, by channel."""
-
-    factor: float
-    mean: tuple[float, ...]
-    deviation: tuple[float, ...]
-
-    @classmethod
-    def of(cls, processor: Any) -> "PixelNormalisation":
-        """Return the normalisation of an image processor."""
-        rescales = getattr(processor, "do_rescale", True)
-        normalises = getattr(processor, "do_normalize", True)
-        mean = getattr(processor, "image_mean", None) if normalises else None
-        deviation = getattr(processor, "image_std", None) if normalises else None
-        return cls(
-            float(getattr(processor, "rescale_factor", 1 / 255)) if rescales else 1.0,
-            tuple(map(float, mean or (0.0,))),
-            tuple(map(float, deviation or (1.0,))),
-        )
-
-    def black(self, channels: int) -> tuple[float, ...]:
-        """Return normalised black, by channel."""
-        pairs = zip(
-            _repeat_channels(self.mean, channels),
-            _repeat_channels(self.deviation, channels),
-            strict=True,
-        )
-        return tuple(-mean / deviation for mean, deviation in pairs)
-
-    def denormalise(self, pixels: Tensor) -> Tensor:
-        """Return the pixels from 0 to 255."""
-        channels = len(pixels)
-        mean = pixels.new_tensor(_repeat_channels(self.mean, channels))[:, None, None]
-        deviation = pixels.new_tensor(_repeat_channels(self.deviation, channels))[:, None, None]
-        return (pixels * deviation + mean) / self.factor
-
-
-def _repeat_channels(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
-    return values if len(values) == channels else values[:1] * channels
-
-
 def encode_image(
     source: Any, processor: Any, *, dtype: torch.dtype, lay: Callable[[Tensor], PatchLayout]
 ) -> list[EncodedInput]:
@@ -65,8 +22,7 @@ def encode_image(
     else:
         images, name = _process_image(source, processor)[None], find_image_name(source)
     pixel_dtype = torch.float64 if dtype == torch.float64 else torch.float32
-    colours = None if processor is None else PixelNormalisation.of(processor)
-    return [_encode_pixels(pixels.to(pixel_dtype), lay, colours, name) for pixels in images]
+    return [_encode_pixels(pixels.to(pixel_dtype), lay, processor, name) for pixels in images]
 
 
 def _process_image(source: Any, processor: Any) -> Tensor:
@@ -98,7 +54,11 @@ def _parse_pixel_values(mapping: Any) -> Tensor:
             f"A picture model does not take {others[0]!r}. Leave it out of the mapping."
         )
     try:
-        pixels = _to_tensor(mapping["pixel_values"])
+        value = mapping["pixel_values"]
+        if isinstance(value, Sequence) and value and isinstance(value[0], Tensor):
+            value = torch.stack(list(value))
+        pixels = value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
+        pixels = pixels.detach().cpu()
     except (ValueError, TypeError, RuntimeError) as error:
         raise BadPicture(f"'pixel_values' must be one array of numbers: {error}.") from None
     if pixels.dim() == 3:
@@ -119,42 +79,44 @@ def _parse_pixel_values(mapping: Any) -> Tensor:
     return pixels
 
 
-def _to_tensor(value: Any) -> Tensor:
-    """Convert a tensor, an array, or a list of either to a tensor on the CPU."""
-    if isinstance(value, Sequence) and value and isinstance(value[0], Tensor):
-        value = torch.stack(list(value))
-    tensor = value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
-    return tensor.detach().cpu()
-
-
 def _encode_pixels(
-    pixels: Tensor,
-    lay: Callable[[Tensor], PatchLayout],
-    colours: PixelNormalisation | None,
-    name: str | None,
+    pixels: Tensor, lay: Callable[[Tensor], PatchLayout], processor: Any, name: str | None
 ) -> EncodedInput:
-    laid = lay(pixels)
-    if colours is None:
+    laid, channels = lay(pixels), len(pixels)
+    if processor is None:
         # The normalisation is unknown: the darkest value is taken for black.
         low, high = pixels.amin(), pixels.amax()
-        black = (float(low),) * len(pixels)
+        black = (float(low),) * channels
         view = (pixels - low) / (high - low).clamp(min=torch.finfo(pixels.dtype).tiny) * 255
     else:
-        black, view = colours.black(len(pixels)), colours.denormalise(pixels)
-    picture = EncodedImage(pixels, laid.grid, laid.lead, laid.tokens, black, _to_uint8(view), name)
+        factor, mean, deviation = read_normalisation(processor, channels)
+        black = tuple(-m / d for m, d in zip(mean, deviation, strict=True))
+        scale, shift = (pixels.new_tensor(own)[:, None, None] for own in (deviation, mean))
+        view = (pixels * scale + shift) / factor
+    if channels != 3:  # their grey mean is shown
+        view = view.mean(0, keepdim=True).expand(3, -1, -1)
+    shown = view.clamp(0, 255).round().to(torch.uint8).permute(1, 2, 0).contiguous().numpy()
+    picture = EncodedImage(pixels, laid.grid, laid.lead, laid.tokens, black, shown, name)
     tokens, words = [], []
-    for number in range(len(picture)):
+    for number, identity in enumerate(picture.ids):
         row, column = divmod(number, laid.grid[1])
         text = f"row {row + 1}, column {column + 1}"
-        tokens.append(Token(text, None, None, 0, False, picture.ids[number]))
+        tokens.append(Token(text, None, None, 0, False, identity))
         words.append(Word(text, None, None, 0, (number,)))
     return EncodedInput({}, tuple(tokens), tuple(words), InputText(None), picture)
 
 
-def _to_uint8(pixels: Tensor) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Return pixels for display, (height, width, 3); channels other than three become their grey mean."""
-    if len(pixels) != 3:
-        pixels = pixels.mean(0, keepdim=True).expand(3, -1, -1)
-    rounded = pixels.clamp(0, 255).round().to(torch.uint8)
-    array: np.ndarray[Any, np.dtype[np.uint8]] = rounded.permute(1, 2, 0).contiguous().numpy()
-    return array
+def read_normalisation(
+    processor: Any, channels: int
+) -> tuple[float, tuple[float, ...], tuple[float, ...]]:
+    """Return factor, mean and deviation of an image processor, the last two by channel.
+
+    They turn pixels from 0 to 255 into (pixel x factor - mean) / deviation.
+    """
+    rescales = getattr(processor, "do_rescale", True)
+    normalises = getattr(processor, "do_normalize", True)
+    mean = (getattr(processor, "image_mean", None) if normalises else None) or (0.0,)
+    deviation = (getattr(processor, "image_std", None) if normalises else None) or (1.0,)
+    both = [tuple(map(float, own)) for own in (mean, deviation)]
+    shift, scale = (own if len(own) == channels else own[:1] * channels for own in both)
+    return float(getattr(processor, "rescale_factor", 1 / 255)) if rescales else 1.0, shift, scale

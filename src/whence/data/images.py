@@ -347,16 +347,13 @@ class EncodedImage:
 
     def build_fill(self, fill: ImageFill) -> Tensor:
         """Return the pixels that replace removed ones."""
-        if fill not in self._fills:
-            self._fills[fill] = self._compute_fill(fill)
-        return self._fills[fill]
-
-    def _compute_fill(self, fill: ImageFill) -> Tensor:
+        if fill in self._fills:
+            return self._fills[fill]
         colour = self.pixels.new_tensor(self.black)
         if fill == "mean":
             colour = self.pixels.mean((1, 2))
         if fill != "blur":
-            return colour[:, None, None].expand_as(self.pixels)
+            return self._fills.setdefault(fill, colour[:, None, None].expand_as(self.pixels))
         # A Gaussian with a sigma of one patch: wide enough to hide the content of the patch.
         sigma = float(max(self.patch))
         reach = int(min(3 * sigma, *(side - 1 for side in self.pixels.shape[1:])))
@@ -366,7 +363,8 @@ class EncodedImage:
         wide = F.pad(self.pixels[None], (reach,) * 4, mode="reflect")
         channels = self.pixels.shape[0]
         wide = F.conv2d(wide, weights[:, :, :, None], groups=channels)
-        return F.conv2d(wide, weights[:, :, None, :], groups=channels)[0]
+        blurred = F.conv2d(wide, weights[:, :, None, :], groups=channels)[0]
+        return self._fills.setdefault(fill, blurred)
 
 
 def split_patches(pixels: Tensor, grid: tuple[int, int]) -> Tensor:

@@ -30,15 +30,29 @@ def encode_continuation(text: str, tokenizer: Any) -> tuple[Token, ...]:
         alone = _encode_plain(lead, tokenizer).ids
         both = _encode_plain(lead + text, tokenizer)
         if len(both) > len(alone) and both.ids[: len(alone)] == alone:
-            return _shift_offsets(both.tokens[len(alone) :], len(lead))
-    return _shift_offsets(_encode_plain(text, tokenizer).tokens, 0)
+            return _to_second_segment(both.tokens[len(alone) :], len(lead))
+    return _to_second_segment(_encode_plain(text, tokenizer).tokens)
 
 
 def encode_decoder_text(text: str, tokenizer: Any) -> tuple[Token, ...]:
     """Return the tokens of a text that starts a decoder's output, as segment 1."""
     if not text.strip():
         raise EmptyText(f"The answer {text!r} is empty. Give at least one word.")
-    return _shift_offsets(_encode_plain(text, tokenizer, decoder=True).tokens, 0)
+    return _to_second_segment(_encode_plain(text, tokenizer, decoder=True).tokens)
+
+
+def _encode_plain(text: str, tokenizer: Any, decoder: bool = False) -> EncodedInput:
+    return encode(text, tokenizer, max_length=None, truncate=False, special=False, decoder=decoder)
+
+
+def _to_second_segment(tokens: Sequence[Token], lead: int = 0) -> tuple[Token, ...]:
+    """Return tokens of the second text, with offsets that no longer count `lead` characters."""
+    moved = []
+    for token in tokens:
+        start = None if token.start is None else token.start - lead
+        end = None if token.end is None else token.end - lead
+        moved.append(replace(token, start=start, end=end, segment=1))
+    return tuple(moved)
 
 
 def find_decoder_prefix(tokenizer: Any) -> tuple[int, ...]:
@@ -63,35 +77,19 @@ def append_tokens(item: EncodedInput, tokens: Sequence[Token], text: str | None)
     if answer:
         answer += ids
     else:
+        # Other features: positions count up, masks are open, and all else repeats.
+        after = features.get("position_ids", (0,))[-1] + 1
+        more = {
+            "input_ids": ids,
+            "position_ids": tuple(range(after, after + len(ids))),
+            "attention_mask": (1,) * len(ids),
+        }
         features = {
-            name: values + (ids if name == "input_ids" else _extend_feature(name, values, len(ids)))
+            name: (*values, *more.get(name, values[-1:] * len(ids)))
             for name, values in features.items()
         }
     source = InputText(item.source.text, text, item.source.dropped)
     return replace(item, features=features, answer=answer, tokens=both, words=words, source=source)
-
-
-def _extend_feature(name: str, values: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """Return the values of a feature for `count` more tokens: positions count up, others repeat."""
-    if name == "position_ids":
-        return tuple(range(values[-1] + 1, values[-1] + 1 + count))
-    return ((1,) if name == "attention_mask" else values[-1:]) * count
-
-
-def _encode_plain(text: str, tokenizer: Any, decoder: bool = False) -> EncodedInput:
-    return encode(text, tokenizer, max_length=None, truncate=False, special=False, decoder=decoder)
-
-
-def _shift_offsets(tokens: Sequence[Token], by: int) -> tuple[Token, ...]:
-    return tuple(
-        replace(
-            token,
-            start=None if token.start is None else token.start - by,
-            end=None if token.end is None else token.end - by,
-            segment=1,
-        )
-        for token in tokens
-    )
 
 
 def truncate_prompt(item: EncodedInput, longest: int | None) -> EncodedInput:
@@ -166,10 +164,10 @@ def decode_generated(
 
 
 def _decode_after(ids: Sequence[int], before: int | None, tokenizer: Any) -> str:
-    lead = "" if before is None else _decode([before], tokenizer)
-    both = _decode([*([] if before is None else [before]), *ids], tokenizer)
-    if both.startswith(lead) and _UNFINISHED not in lead:
-        return both[len(lead) :]
+    if before is not None:
+        lead, both = _decode([before], tokenizer), _decode([before, *ids], tokenizer)
+        if both.startswith(lead) and _UNFINISHED not in lead:
+            return both[len(lead) :]
     return _decode(ids, tokenizer)
 
 
@@ -210,7 +208,15 @@ class Vocabulary:
 
     def format_labels(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Return tokens as text without a leading space; tokens that look alike get their ids."""
-        names = [self._format_readable(identity) for identity in ids]
+        names = []
+        for identity in ids:
+            text = name = piece = self.find_piece(identity)
+            if self._tokenizer is not None:
+                text = self._tokenizer.decode([identity], clean_up_tokenization_spaces=False)
+                name = text.strip() or (repr(text)[1:-1] if text.strip(" ") else piece)
+            # A part of a character, or an invisible one, is spelled as the tokenizer spells it.
+            unreadable = _UNFINISHED in text or not text.strip().isprintable()
+            names.append(piece if unreadable else name)
         counts = Counter(names)
         return tuple(
             name if counts[name] == 1 else f"{name} (#{identity})"
@@ -237,20 +243,14 @@ class Vocabulary:
         ids = [tokens[0].id for tokens in encodings if len(tokens) == 1]
         known = self._tokenizer.get_vocab().get(target)
         ids += [] if known is None else [known]
-        if not ids:
-            raise UnknownTarget(
-                self._describe_several(
-                    target, [token.id for token in min(encodings, key=len, default=())]
-                )
-            )
-        return list(dict.fromkeys(ids))
-
-    def _describe_several(self, target: str, ids: Sequence[int]) -> str:
-        if not ids:
-            return "There is no empty token. Give a token's text or number."
-        parts = ", ".join(repr(self.find_piece(identity)) for identity in ids)
-        return (
-            f"{target!r} is {len(ids)} tokens here, and a target is one: {parts}. Give one of them, or ask about all "
+        if ids:
+            return list(dict.fromkeys(ids))
+        several = min(encodings, key=len, default=())
+        if not several:
+            raise UnknownTarget("There is no empty token. Give a token's text or number.")
+        parts = ", ".join(repr(self.find_piece(token.id)) for token in several)
+        raise UnknownTarget(
+            f"{target!r} is {len(several)} tokens here, and a target is one: {parts}. Give one of them, or ask about all "
             f"of it: answer={target!r}, --answer."
         )
 
@@ -265,17 +265,6 @@ class Vocabulary:
                 f"There is no token {target!r}. Give a token's text, its number{bound}, 'predicted' or 'runner-up'."
             )
         return number
-
-    def _format_readable(self, identity: int) -> str:
-        piece = self.find_piece(identity)
-        if self._tokenizer is None:
-            return piece
-        text = self._tokenizer.decode([identity], clean_up_tokenization_spaces=False)
-        name = text.strip()
-        # A part of a character, or an invisible one.
-        if "\N{REPLACEMENT CHARACTER}" in text or not name.isprintable():
-            return piece
-        return name or (repr(text)[1:-1] if text.strip(" ") else piece)
 
 
 def is_chat(value: Any) -> bool:

@@ -18,10 +18,11 @@ imported.
 import csv
 import gzip
 import json
+import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
 from pathlib import Path, PurePath, PurePosixPath
@@ -59,14 +60,12 @@ def parse_file_name(address: str | Path) -> str:
 
 
 @contextmanager
-def open_file(address: "str | Path | RemotePath") -> Iterator[IO[bytes]]:
-    """Open a local or remote file for reading."""
-    path = None if isinstance(address, RemotePath) else to_local_path(address)
+def open_file(address: str | Path) -> Iterator[IO[bytes]]:
+    """Open a local or remote file for reading; remote ones have random access, too."""
+    path = to_local_path(address)
     if path is None:
-        if not isinstance(address, RemotePath):
-            address = RemotePath.from_address(str(address))
-        with address.open() as opened:
-            yield opened
+        with _find_remote(str(address)) as (system, place), system.open(place, "rb") as file:
+            yield file
         return
     try:
         # A pipe might never end and cannot be read twice; a device has no end.
@@ -84,52 +83,20 @@ def open_file(address: "str | Path | RemotePath") -> Iterator[IO[bytes]]:
         yield file
 
 
-@dataclass(frozen=True)
-class RemotePath:
-    """A remote file or folder (fsspec), used like a `Path`; foreign errors become BadExamples."""
-
-    system: Any
-    path: str
-
-    @classmethod
-    def from_address(cls, address: str) -> "RemotePath":
-        """Return the file or folder at an address such as s3://bucket/file.csv."""
-        parts = address.replace("://", "/").split("::")
-        if any(".." in PurePosixPath(part).parts for part in parts):
-            raise BadExamples(
-                f"The address of {parse_file_name(address)!r} has a part '..'. Write it without."
-            )
-        with _wrap_address_errors(address):
-            from fsspec.core import url_to_fs
-
-            return cls(*url_to_fs(address))
-
-    def __truediv__(self, name: str) -> "RemotePath":
-        return RemotePath(self.system, f"{self.path.rstrip('/')}/{name}")
-
-    def exists(self) -> bool:
-        """Return whether there is a file or folder."""
-        with _wrap_address_errors(self.path):
-            return bool(self.system.exists(self.path))
-
-    def is_dir(self) -> bool:
-        """Return whether there is a folder."""
-        with _wrap_address_errors(self.path):
-            return bool(self.system.isdir(self.path))
-
-    @contextmanager
-    def open(self) -> Iterator[IO[bytes]]:
-        """Open the file for reading, with random access."""
-        with _wrap_address_errors(self.path), self.system.open(self.path, "rb") as file:
-            yield file
-
-
 @contextmanager
-def _wrap_address_errors(address: str) -> Iterator[None]:
-    """Convert errors of remote file systems to BadExamples."""
+def _find_remote(address: str) -> Iterator[tuple[Any, str]]:
+    """Yield the file system (fsspec) of an address such as s3://bucket/file.csv, and the path there.
+
+    Errors of remote file systems become BadExamples, without the address, which may have access keys.
+    """
     name = parse_file_name(address)
+    parts = address.replace("://", "/").split("::")
+    if any(".." in PurePosixPath(part).parts for part in parts):
+        raise BadExamples(f"The address of {name!r} has a part '..'. Write it without.")
     try:
-        yield
+        from fsspec.core import url_to_fs
+
+        yield url_to_fs(address)
     except WhenceError:
         raise
     except ImportError as error:
@@ -151,24 +118,37 @@ class DataFolder:
     """A local or remote folder. The names of its files are relative to it, with slashes."""
 
     name: str
-    root: Path | RemotePath
+    root: Path | str  # a remote one by its address
+
+    def _join(self, name: str) -> Path | str:
+        if isinstance(self.root, Path):
+            return self.root / name
+        head, chain, rest = self.root.partition("::")
+        return f"{head.rstrip('/')}/{name}{chain}{rest}"
 
     def has(self, name: str) -> bool:
         """Return whether there is a file or a folder of that name."""
-        return (self.root / name).exists()
+        path = self._join(name)
+        if isinstance(path, Path):
+            return path.exists()
+        with _find_remote(path) as (system, place):
+            return bool(system.exists(place))
 
-    def find_path(self, name: str) -> Path | RemotePath:
+    def find_path(self, name: str) -> Path | str:
         """Return the path of a file or folder; refuse one that is outside of the folder."""
         parts = PurePosixPath(name).parts
-        if not parts or parts[0] == "/" or ".." in parts or "\0" in name:
+        chains = "::" in name and isinstance(
+            self.root, str
+        )  # fsspec would take what follows for another address
+        if not parts or parts[0] == "/" or ".." in parts or "\0" in name or chains:
             raise BadExamples(
                 f"{shorten_quote(name, 60)!r} lies outside of the folder {self.name!r}. Name what is in it."
             )
-        if isinstance(self.root, RemotePath):
-            return self.root / name
-        path = self.root / name
+        path = self._join(name)
         try:
-            inside = path.resolve().is_relative_to(self.root.resolve())
+            inside = isinstance(path, str) or path.resolve().is_relative_to(
+                Path(self.root).resolve()
+            )
         except (OSError, RuntimeError):  # a cycle of links
             inside = False
         if not inside:
@@ -177,7 +157,7 @@ class DataFolder:
             )
         return path
 
-    def find_file(self, name: str) -> Path | RemotePath:
+    def find_file(self, name: str) -> Path | str:
         """Return the path of a file; refuse one that is outside of the folder or missing."""
         path = self.find_path(name)
         if isinstance(path, Path) and not path.is_file():
@@ -185,21 +165,15 @@ class DataFolder:
             raise BadExamples(f"{shorten_quote(name, 60)!r} in the folder {self.name!r} {what}.")
         return path
 
-    @contextmanager
-    def open_file(self, name: str) -> Iterator[IO[bytes]]:
-        """Open a file of the folder."""
-        path = self.find_file(name)
-        with path.open("rb") if isinstance(path, Path) else path.open() as file:
-            yield file
-
 
 def open_folder(address: str | Path) -> DataFolder | None:
     """Return the folder at an address; None if there is none."""
     path = to_local_path(address)
     if path is not None:
         return DataFolder(path.resolve().name, path) if path.is_dir() else None
-    remote = RemotePath.from_address(str(address))
-    return DataFolder(parse_file_name(address), remote) if remote.is_dir() else None
+    with _find_remote(str(address)) as (system, place):
+        is_folder = system.isdir(place)
+    return DataFolder(parse_file_name(address), str(address)) if is_folder else None
 
 
 MAX_ROW_BYTES = 16 * 2**20  # most bytes of one row
@@ -239,19 +213,24 @@ class RowSource:
 
 
 def open_row_file(
-    address: str | Path | RemotePath, raw: bytes | None = None, most_bytes: int | None = None
+    address: str | Path, raw: bytes | None = None, most_bytes: int | None = None
 ) -> RowSource:
     """Open a file as a source of rows; its ending tells the format.
 
     `raw`: its content, if it is in memory. More than `most_bytes` bytes, once it is unpacked, are an error.
     """
-    name = parse_file_name(address.path if isinstance(address, RemotePath) else address)
-    ending = parse_ending(name)
+    name = parse_file_name(address)
+    ending = PurePath(name.lower().removesuffix(".gz")).suffix
+    if ending not in _FORMAT_READERS:
+        what = f"{ending} is" if ending else "without an ending it is"
+        raise BadExamples(
+            f"{name}: {what} no kind of file that is read here. Allowed: {ALLOWED_FILES}."
+        )
 
     @contextmanager
     def open_plain() -> Iterator[IO[bytes]]:
         with open_file(address) if raw is None else BytesIO(raw) as file:
-            if not is_compressed(name):
+            if not name.lower().endswith(".gz"):
                 yield file
                 return
             try:
@@ -289,22 +268,6 @@ def is_data_file(address: str | Path) -> bool:
     path = to_local_path(address)
     name = parse_file_name(address).lower().removesuffix(".gz")
     return not (path is not None and path.is_dir()) and PurePath(name).suffix in FILE_ENDINGS
-
-
-def is_compressed(name: str) -> bool:
-    """Return whether a file is compressed, by its ending."""
-    return name.lower().endswith(".gz")
-
-
-def parse_ending(name: str) -> str:
-    """Return the ending that tells a file's format, without .gz; refuse an unknown one."""
-    ending = PurePath(name.lower().removesuffix(".gz")).suffix
-    if ending not in _FORMAT_READERS:
-        what = (
-            f"{ending} is no kind of file" if ending else "without an ending it is no kind of file"
-        )
-        raise BadExamples(f"{name}: {what} that is read here. Allowed: {ALLOWED_FILES}.")
-    return ending
 
 
 @contextmanager
@@ -368,18 +331,20 @@ def _read_txt(name: str, file: IO[bytes]) -> Rows:
 
 def _read_tsv(name: str, file: IO[bytes]) -> Rows:
     lines = _read_lines(name, file)
-    first = next(lines, ("", ""))
-    if isinstance(first, UnreadableRow):
-        raise first.to_error()
-    header = _parse_header(first[0], first[1].split("\t"))
-    for line in lines:
-        if isinstance(line, UnreadableRow):
-            yield line
-        else:
-            yield _build_row(line[0], header, line[1].split("\t"))
+    return _read_table(
+        line if isinstance(line, UnreadableRow) else (line[0], line[1].split("\t"))
+        for line in lines
+    )
 
 
 def _read_csv(name: str, file: IO[bytes]) -> Rows:
+    with closing(_parse_csv(name, file)) as rows:  # also if the table is refused
+        yield from _read_table(rows)
+
+
+def _parse_csv(
+    name: str, file: IO[bytes]
+) -> Generator[tuple[str, list[str]] | UnreadableRow, None, None]:
     # The limit is global to the csv module. It is only raised, so that other users of it lose nothing.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
     # Invalid bytes become lone surrogates, which are found in the fields.
@@ -398,20 +363,15 @@ def _read_csv(name: str, file: IO[bytes]) -> Rows:
             yield line
 
     reader = csv.reader(read_lines(), strict=True)
-    header: list[str] | None = None
     try:
         for fields in reader:
             size = 0
             where = f"{name}, line {reader.line_num}"
-            wrong = next((why for field in fields if (why := _describe_bad_bytes(field))), None)
-            if not fields:  # a blank line, also before the header
-                continue
-            if header is not None:
-                yield UnreadableRow(where, wrong) if wrong else _build_row(where, header, fields)
-            elif wrong:
-                raise BadExamples(f"{where}: {wrong}")
-            else:
-                header = _parse_header(where, fields)
+            if wrong := _INVALID_BYTE.search("".join(fields)):
+                byte = ord(wrong[0]) & 0xFF
+                yield UnreadableRow(where, _format_encoding_error("invalid byte", byte))
+            elif fields:  # no blank line
+                yield where, fields
     except csv.Error as error:
         # After a broken quotation it is unknown which of the following lines begin a row.
         raise BadExamples(
@@ -422,31 +382,30 @@ def _read_csv(name: str, file: IO[bytes]) -> Rows:
         text.detach()  # the file is closed by whoever opened it
 
 
-def _describe_bad_bytes(field: str) -> str | None:
-    if field.isascii():
-        return None
-    try:
-        field.encode()
-    except UnicodeEncodeError as error:
-        return _format_encoding_error("invalid byte", ord(field[error.start]) & 0xFF)
-    return None
+_INVALID_BYTE = re.compile("[\udc80-\udcff]")  # what "surrogateescape" makes of one
 
 
-def _parse_header(where: str, fields: list[str]) -> list[str]:
-    """Return the names of the columns; several may have none, and no two the same."""
-    header = [name.strip() for name in fields]
-    _check_unique_columns(where, filter(None, header))
-    return header
-
-
-def _build_row(where: str, header: list[str], fields: list[str]) -> TableRow | UnreadableRow:
-    if len(fields) != len(header):
-        return UnreadableRow(
-            where,
-            f"{len(fields)} fields, and the header has {len(header)}: {', '.join(header)[:200]}. "
-            "Every row needs one field for each.",
-        )
-    return where, dict(zip(header, fields, strict=True))
+def _read_table(rows: Iterator[tuple[str, list[str]] | UnreadableRow]) -> Rows:
+    """Yield the rows of a table by column; the first row is the header."""
+    header: list[str] | None = None
+    for row in rows:
+        if isinstance(row, UnreadableRow):
+            if header is None:
+                raise row.to_error()
+            yield row
+            continue
+        where, fields = row
+        if header is None:  # several columns may have no name, and no two the same
+            header = [name.strip() for name in fields]
+            _check_unique_columns(where, filter(None, header))
+        elif len(fields) == len(header):
+            yield where, dict(zip(header, fields, strict=True))
+        else:
+            yield UnreadableRow(
+                where,
+                f"{len(fields)} fields, and the header has {len(header)}: {', '.join(header)[:200]}. "
+                "Every row needs one field for each.",
+            )
 
 
 def _read_jsonl(name: str, file: IO[bytes]) -> Rows:

@@ -38,10 +38,9 @@ class CoalitionStratum:
 
     def iterate_all(self) -> Iterator[tuple[int, ...]]:
         """Yield every coalition once."""
-        head = (0,) * self.with_first
         others = range(self.with_first, self.players)
         for rest in combinations(others, self.size - self.with_first):
-            yield head + rest
+            yield (0,) * self.with_first + rest
 
     def draw_some(self, number: int, draw: np.random.Generator) -> list[tuple[int, ...]]:
         """Return `number` different coalitions, each equally likely."""

@@ -621,7 +621,7 @@ def _recover_encoding(
     return None
 
 
-def _build_encoded_input(features: dict[str, tuple[int, ...]], tokenizer: Any) -> EncodedInput:
+def _build_encoded_input(features: dict[str, Any], tokenizer: Any) -> EncodedInput:
     """Build an input from features; its text, tokens and words are recovered when they are needed."""
     recovered = LazyTuple(lambda: (_recover_input(features, tokenizer),))
     return EncodedInput(

@@ -108,23 +108,20 @@ def split_pieces(
     Where the text is not known, because the input came encoded, its words are the largest pieces.
     """
     pieces = [
-        TextPiece(token.text, None, None, token.segment, (i,), special=True)
+        TextPiece(token.text, token.start, token.end, token.segment, (i,), special=token.special)
         for i, token in enumerate(tokens)
-        if token.special
+        if token.special or granularity == "token"
     ]
-    if granularity == "token":
-        pieces += [
-            TextPiece(token.text, token.start, token.end, token.segment, (i,))
-            for i, token in enumerate(tokens)
-            if not token.special
-        ]
-        return tuple(sorted(pieces, key=lambda piece: piece.tokens))
-    for segment, text in enumerate(texts):
+    for segment, text in enumerate(texts) if granularity != "token" else ():
         if granularity == "word" or text is None:
             own = (word for word in words if word.segment == segment)
             pieces += [TextPiece(w.text, w.start, w.end, segment, w.tokens) for w in own]
             continue
-        spans = _find_piece_spans(text, granularity, marks if segment == 0 else ())
+        if granularity == "passage":
+            spans = list(_iterate_passages(text, marks if segment == 0 else ()))
+        else:
+            split = find_sentences if granularity == "sentence" else find_paragraphs
+            spans = [(span, False) for span in split(text)]
         inner = [
             (i, token)
             for i, token in enumerate(tokens)
@@ -163,16 +160,6 @@ def _cut_spans(text: str, start: int, end: int, cuts: Sequence[int]) -> list[Cha
     """Return the spans between cuts, without surrounding white space; empty ones are dropped."""
     spans = pairwise([start, *cuts, end])
     return [trim_span(text, a, b) for a, b in spans if text[a:b].strip()]
-
-
-def _find_piece_spans(
-    text: str, granularity: Granularity, marks: Sequence[CharacterSpan]
-) -> list[tuple[CharacterSpan, bool]]:
-    if granularity == "sentence":
-        return [(span, False) for span in find_sentences(text)]
-    if granularity == "paragraph":
-        return [(span, False) for span in find_paragraphs(text)]
-    return list(_iterate_passages(text, marks))
 
 
 def _iterate_passages(
@@ -260,12 +247,6 @@ class _CharacterKinds(dict[int, str]):
 _CHARACTER_KINDS = _CharacterKinds()
 
 
-def _find_cuts(text: str) -> list[int]:
-    """Return the word boundaries of a text: around white space and between words."""
-    pieces = _WORD_PATTERN.finditer(text.translate(_CHARACTER_KINDS))
-    return [*(piece.start() for piece in pieces), len(text)]
-
-
 def trim_span(text: str, start: int, end: int) -> tuple[int, int]:
     """Return a span without the white space that byte-level and SentencePiece tokens include.
 
@@ -284,7 +265,9 @@ def split_words(text: str, segment: int, tokens: Sequence[tuple[int, Token]]) ->
     Every token gets a word: one that covers no visible character ("▁", a newline) goes to the next word,
     or to the last one if none follows, so that the scores of the words add up to those of the tokens.
     """
-    cuts = set(_find_cuts(text))
+    # The boundaries of words: around white space and between words.
+    found = _WORD_PATTERN.finditer(text.translate(_CHARACTER_KINDS))
+    cuts = {len(text), *(word.start() for word in found)}
     visible = [not token.text.isspace() and token.text != "" for _, token in tokens]
     for (_, token), is_visible in zip(tokens, visible, strict=True):
         if is_visible and token.start is not None and token.end is not None:

@@ -245,7 +245,7 @@ def encode_value(
                     '{"question": ..., "context": ...}, or encoded input, with \'input_ids\'.'
                 )
             value = (value["question"], value["context"])
-    if is_mapping(value):
+    if not isinstance(value, str | tuple) and is_mapping(value):
         items = from_mapping(
             value,
             loaded.tokenizer,

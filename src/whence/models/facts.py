@@ -91,7 +91,8 @@ def get_parts(model: nn.Module) -> ModelParts:
             continue
         seen.add(module)
         parts.modules.append(module)
-        is_list, is_embedding, has_config, switches_attention = _find_kind(type(module))
+        kind: Any = type(module)
+        is_list, is_embedding, has_config, switches_attention = _find_kind(kind)
         if module._modules:
             children = [child for child in module._modules.values() if child is not None]
             waiting += reversed(children)

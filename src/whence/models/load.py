@@ -42,7 +42,10 @@ def load_model(
     revision: str | None = None,
 ) -> LoadedModel:
     """Load a built-in name, a folder or a Hub id; or take a model object as it is."""
-    dtype = _parse_dtype(dtype)
+    named = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if dtype is not None and not (isinstance(named, torch.dtype) and named.is_floating_point):
+        raise BadParameter(f"dtype must be float64, float32, bfloat16 or float16. Got {dtype!r}.")
+    dtype = named
     if isinstance(tokenizer, str | Path):
         origin = ModelOrigin(str(tokenizer), str(tokenizer))
         tokenizer = load_part(origin, "tokenizer", required=True)
@@ -107,15 +110,6 @@ def _check_model_object(model: torch.nn.Module) -> None:
             f"The {kind} has no weights: {empty!r} is on the meta device, which holds sizes and no numbers. Load its "
             "weights first, with from_pretrained or load_state_dict(..., assign=True)."
         )
-
-
-def _parse_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
-    torch_dtype = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if torch_dtype is None and dtype is None:
-        return None
-    if not (isinstance(torch_dtype, torch.dtype) and torch_dtype.is_floating_point):
-        raise BadParameter(f"dtype must be float64, float32, bfloat16 or float16. Got {dtype!r}.")
-    return torch_dtype
 
 
 def _resolve_device(device: str | torch.device | None) -> torch.device:

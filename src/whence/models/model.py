@@ -34,6 +34,8 @@ class LoadedModel:
     fillers: Mapping[str, int]
     anchors: frozenset[int]  # ids that the model's head looks for, and must not be removed
     modality: Modality
+    takes_images: bool  # alone or with texts
+    takes_boxes: bool  # of tokens on a page
     forward_keywords: frozenset[str] | None  # the keywords of its forward; None if it takes any
     input_refusal: str | None  # why no input can be explained: it takes neither texts nor images
     needs_pair: bool  # an input must be a pair of texts, as for our attentive models with a query
@@ -44,7 +46,7 @@ class LoadedModel:
     cut_by_tokenizer: bool = False
     checkpoint: bool = False  # gradient checkpointing: blocks run again, for less memory
 
-    @property
+    @cached_property
     def is_classifier(self) -> bool:
         """Whether the outputs are labels of the whole input: one row of logits."""
         return self.task in ("single_label", "multi_label", "regression")
@@ -56,11 +58,6 @@ class LoadedModel:
                 f"{self.name!r} is a {type(self.model).__name__}: it does not classify whole inputs, so that they "
                 "have no predicted label. Give a model that classifies."
             )
-
-    @cached_property
-    def takes_images(self) -> bool:
-        """Whether the model takes images."""
-        return self.modality != "text"
 
     @cached_property
     def length_limit(self) -> str:
@@ -95,11 +92,6 @@ class LoadedModel:
         except NotImplementedError:  # raised by transformers if there are none
             return None
         return None if weight is None else int(weight.shape[0])
-
-    @property
-    def takes_boxes(self) -> bool:
-        """Whether the model reads the boxes of tokens on a page."""
-        return "bbox" in (self.forward_keywords or ())
 
     @cached_property
     def bytes_per_token(self) -> int:
@@ -143,10 +135,8 @@ def build_loaded_model(
 ) -> LoadedModel:
     """Build a `LoadedModel`; refuse a tokenizer with less than a quarter of the model's tokens."""
     config, takes = model.config, inspect.signature(model.forward).parameters
-    modality, input_refusal = detect_modality(model), None
-    if modality == "text" and not _can_take_text(takes):
-        input_refusal = _explain_input_refusal(name, model, takes)
-    labels, task = _detect_task(model, takes)
+    modality, text_refusal = detect_modality(model), _find_text_refusal(name, model, takes)
+    labels, task = _detect_task(model, text_refusal is None)
     # An image-text model has a configuration for each part.
     texts = getattr(config, "text_config", None) or config
     ids = [getattr(owner, "pad_token_id", None) for owner in (config, texts, tokenizer)]
@@ -182,8 +172,10 @@ def build_loaded_model(
         fillers,
         frozenset([end] if isinstance(end, int) and reads_end else []),
         modality,
-        frozenset(takes) if {"input_ids", *_OTHER_INPUTS} & takes.keys() else None,
-        input_refusal,
+        takes_images=modality != "text",
+        takes_boxes="bbox" in takes,
+        forward_keywords=frozenset(takes) if _INPUTS & takes.keys() else None,
+        input_refusal=text_refusal if modality == "text" else None,
         needs_pair=bool(attentive and config.query),
         needs_single_text=bool(attentive and not config.query),
         processor=processor,
@@ -214,17 +206,17 @@ def detect_modality(model: Any) -> Modality:
     return "text" if "bbox" in takes or generates else "both"
 
 
-def _can_take_text(takes: Mapping[str, inspect.Parameter]) -> bool:
-    """Return whether a text is enough for a model: it takes token ids, and requires nothing else."""
-    inputs = {"input_ids", *_OTHER_INPUTS} & takes.keys()
+def _find_text_refusal(name: str, model: Any, takes: Mapping[str, inspect.Parameter]) -> str | None:
+    """Return why a text is not enough for a model: it takes no token ids, or requires something else as well."""
+    inputs = _INPUTS & takes.keys()
     if not inputs:  # forward(**inputs) takes any keyword
-        return any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in takes.values())
-    needs = {name for name in inputs if takes[name].default is inspect.Parameter.empty}
-    return "input_ids" in inputs and needs <= {"input_ids"}
-
-
-def _explain_input_refusal(name: str, model: Any, takes: Mapping[str, inspect.Parameter]) -> str:
-    """Return the message on a model that takes neither texts nor images alone."""
+        kinds = {parameter.kind for parameter in takes.values()}
+        enough = inspect.Parameter.VAR_KEYWORD in kinds
+    else:
+        needs = {one for one in inputs if takes[one].default is inspect.Parameter.empty}
+        enough = "input_ids" in inputs and needs <= {"input_ids"}
+    if enough:
+        return None
     own = next((own for own in _OTHER_INPUTS if own in takes), next(iter(takes), "nothing"))
     what = (
         f"it needs {own!r} beside a text, and whence explains a text or a picture alone"
@@ -241,6 +233,7 @@ _OTHER_INPUTS = (
     *("pixel_values", "pixel_values_videos", "flattened_patches", "input_features", "input_values"),
     *("audio_values", "past_values", "image"),
 )
+_INPUTS = {"input_ids", *_OTHER_INPUTS}
 # Endings of the names of generating classes.
 _GENERATOR_NAMES = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "ForVisionText2Text")
 _CLASSIFIER_NAMES = ("ForSequenceClassification", "ForImageClassification")
@@ -255,49 +248,42 @@ _TASK_BY_NAME: dict[str, Task] = {
 }
 
 
-def _detect_task(
-    model: Any, takes: Mapping[str, inspect.Parameter]
-) -> tuple[tuple[str, ...], Task]:
+# Line breaks of every kind, and control characters that move a terminal's cursor.
+_LINE_BREAKS = re.compile(r"\s*[\x00-\x1f\x7f-\x9f\u2028\u2029]+\s*")
+
+
+def _detect_task(model: Any, takes_text: bool) -> tuple[tuple[str, ...], Task]:
     """Return the labels and the task of a model, by its class and its configuration."""
     kind, config = type(model), model.config
     name = kind.__name__
     # A user's own class may be a classifier under any name; only a run tells whether it gives logits.
     foreign = not kind.__module__.startswith("transformers.")
-    if foreign or any(part in name for part in _CLASSIFIER_NAMES):
-        names = _list_output_names(config)
+    classifies = foreign or any(part in name for part in _CLASSIFIER_NAMES)
+    if classifies or name.endswith("ForTokenClassification"):
+        known = config.id2label or {}
+        names = [str(known.get(i, f"LABEL_{i}")) for i in range(config.num_labels)]
+        for i, own in enumerate(names):  # each on one line, for tables and messages
+            if _LINE_BREAKS.search(own):
+                names[i] = _LINE_BREAKS.sub(" ", own).strip() or f"LABEL_{i}"
+        if not classifies:
+            return tuple(names), "tags"
         labels = tuple(n if names.count(n) == 1 else f"{n} ({i})" for i, n in enumerate(names))
         if config.problem_type == "multi_label_classification":
             return labels, "multi_label"
         regression = config.problem_type == "regression" or len(labels) == 1
         return labels, "regression" if regression else "single_label"
-    if name.endswith("ForTokenClassification"):
-        return tuple(_list_output_names(config)), "tags"
     if config.model_type == "clip" and name == "CLIPModel":
         return (), "similarity"
     task: Task = next((task for end, task in _TASK_BY_NAME.items() if name.endswith(end)), "none")
     if task == "next" and _is_masked_lm(config):
         return (), "mask"
     if name.endswith(_GENERATOR_NAMES):
-        if not _can_take_text(takes):  # it captions pictures or sound
+        if not takes_text:  # it captions pictures or sound
             return (), "none"
         # Vision-language models are named ...ForConditionalGeneration but are decoders only.
         if not config.is_encoder_decoder:
             return (), "next"
     return (), task
-
-
-# Line breaks of every kind, and control characters that move a terminal's cursor.
-_LINE_BREAKS = re.compile(r"\s*[\x00-\x1f\x7f-\x9f\u2028\u2029]+\s*")
-
-
-def _list_output_names(config: Any) -> list[str]:
-    """Return the names of the outputs, each on one line, for tables and messages."""
-    known = config.id2label or {}
-    names = [str(known.get(i, f"LABEL_{i}")) for i in range(config.num_labels)]
-    return [
-        _LINE_BREAKS.sub(" ", name).strip() or f"LABEL_{i}" if _LINE_BREAKS.search(name) else name
-        for i, name in enumerate(names)
-    ]
 
 
 def _is_masked_lm(config: Any) -> bool:
