@@ -58,7 +58,6 @@ class ExplainedBatch:
     numbers: list[int]
     items: list[EncodedInput]
     results: list[dict[str, Explanation]]  # by method; without the methods that failed
-    spec: TargetSpec
     policy: BatchRules
     answers: PredictionCache | None
 
@@ -126,7 +125,7 @@ def explain_batches(
                             by_name |= explain([item], [request])[0]
                         except WhenceError as error:
                             failed(number, request.name, error)
-            yield ExplainedBatch(rows, items, results, targeted.spec, policy, answers)
+            yield ExplainedBatch(rows, items, results, policy, answers)
 
 
 def _count_extra_forwards(request: MethodRequest, item: EncodedInput) -> int:
