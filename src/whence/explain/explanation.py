@@ -39,17 +39,6 @@ if TYPE_CHECKING:
 PixelMap = np.ndarray[Any, Any]  # (height, width)
 
 
-def check_size(size: Any) -> tuple[int, int]:
-    """Return (height, width) of a map; refuse other shapes and more than MAX_PIXELS pixels."""
-    sides = tuple(size) if isinstance(size, list | tuple | np.ndarray) else ()
-    whole = [int(side) for side in sides if isinstance(side, int | np.integer) and side > 0]
-    if len(sides) != 2 or len(whole) != 2 or whole[0] * whole[1] > MAX_PIXELS:
-        raise BadParameter(
-            f"A map's size is (height, width) in pixels, at most {MAX_PIXELS / 1e6:.0f} million of them. Got {size!r}."
-        )
-    return whole[0], whole[1]
-
-
 @dataclass(frozen=True, eq=False)
 class ExplainedImage:
     """An explained image with its patch grid."""
@@ -179,8 +168,15 @@ class Explanation(Result):
             raise BadParameter("A text has no heat map: its scores are those of tokens and words.")
         if size is None and self.shown.fine is not None:
             return self.shown.fine
-        sides = self.shown.size if size is None else check_size(size)
-        return compute_heatmap(self.scores, self.shown.grid, sides)
+        if size is None:
+            return compute_heatmap(self.scores, self.shown.grid, self.shown.size)
+        sides = tuple(size) if isinstance(size, list | tuple | np.ndarray) else ()
+        whole = [int(side) for side in sides if isinstance(side, int | np.integer) and side > 0]
+        if len(sides) != 2 or len(whole) != 2 or whole[0] * whole[1] > MAX_PIXELS:
+            raise BadParameter(
+                f"A map's size is (height, width) in pixels, at most {MAX_PIXELS / 1e6:.0f} million of them. Got {size!r}."
+            )
+        return compute_heatmap(self.scores, self.shown.grid, (whole[0], whole[1]))
 
     def words(self) -> list[WordScore]:
         """Return the words in the order of the text, with their scores."""

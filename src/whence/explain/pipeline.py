@@ -58,7 +58,6 @@ class ExplainedBatch:
     numbers: list[int]
     items: list[EncodedInput]
     results: list[dict[str, Explanation]]  # by method; without the methods that failed
-    spec: TargetSpec
     policy: BatchRules
     answers: PredictionCache | None
 
@@ -126,7 +125,7 @@ def explain_batches(
                             by_name |= explain([item], [request])[0]
                         except WhenceError as error:
                             failed(number, request.name, error)
-            yield ExplainedBatch(rows, items, results, targeted.spec, policy, answers)
+            yield ExplainedBatch(rows, items, results, policy, answers)
 
 
 def _count_extra_forwards(request: MethodRequest, item: EncodedInput) -> int:
@@ -339,7 +338,7 @@ def _build_explanations(
 ) -> list[dict[str, Explanation]]:
     """Return the explanations of a batch by each method, from one copy of the trace's results on the CPU."""
     loaded, items = explainer.loaded, trace.batch.items
-    logits, targets = trace.logits.cpu(), trace.targets.cpu()
+    logits, targets, wanted = trace.logits.cpu(), trace.targets.cpu(), trace.targets.spec.of
     predictions = build_predictions(logits, loaded.task, loaded.labels, items)
     results: list[dict[str, Explanation]] = [{} for _ in items]
     for request in requests:
@@ -359,6 +358,7 @@ def _build_explanations(
                 shown = ExplainedImage(image.grid, image.shown, image.name, own)
             residuals = {name: values[row] for name, values in result.axioms.items()}
             extra = result.extra[row]
+            facts = (result.scores[row], residuals, outputs[row], of or wanted, fallback)
             results[row][request.name] = Explanation(
                 scores=result.scores[row],
                 tokens=item.tokens,
@@ -366,7 +366,7 @@ def _build_explanations(
                 source=item.source,
                 prediction=predictions[row],
                 target=named[row],
-                wanted=trace.targets.spec.of,
+                wanted=wanted,
                 method=request.name,
                 params=request.params,
                 signed=request.is_signed,
@@ -379,18 +379,7 @@ def _build_explanations(
                 read=() if item.reading is None else item.readout_positions,
                 reading=item.reading,
                 columns=item.labels,
-                warnings=LazyTuple(
-                    partial(
-                        _list_warnings,
-                        item,
-                        request.name,
-                        result.scores[row],
-                        residuals,
-                        outputs[row],
-                        of or trace.targets.spec.of,
-                        fallback,
-                    )
-                ),
+                warnings=LazyTuple(partial(_list_warnings, item, request.name, *facts)),
                 item=item,
                 explainer=explainer,
                 **origin,

@@ -96,17 +96,6 @@ class InputRepeater:
         best = rank_labels(self.logits, self.item.rest)[0, 0]
         return RepeatedExplanations(scores, self.predicted.get(change, int(best)), why_not)
 
-    def find_other_class(self, outputs: int) -> int:
-        """Return the class to explain instead: the likeliest class that was not explained."""
-        if outputs < 2 and self.item.rest:
-            raise _ChangeImpossible("It is held against everything else: there is no other class.")
-        if outputs < 2:
-            raise _ChangeImpossible("The model has one output: there is no other class.")
-        if self.target.against is not None:
-            raise _ChangeImpossible("Two classes are held against each other already.")
-        best, second = rank_labels(self.logits, self.item.rest)[0, :2].tolist()
-        return int(second if self.target.index == best else best)
-
 
 class BatchRepeater:
     """Repeats explanations of a batch of inputs; each repeat is computed once."""
@@ -199,8 +188,8 @@ class BatchRepeater:
                     checkpoint=runs_again,
                 )
                 ranked = rank_labels(trace.logits, inputs[0].item.rest)
-                for one, best in zip(inputs, ranked[:, 0].tolist(), strict=False):
-                    one.predicted[change] = int(best)
+                for one, likeliest in zip(inputs, ranked[:, 0].tolist(), strict=False):
+                    one.predicted[change] = likeliest
                     self._count(one, 1, max((r.backwards for r in methods), default=0))
                 for request in methods:
                     adds_up = request.words == "sum"
@@ -263,30 +252,38 @@ class BatchRepeater:
                         raise _ChangeImpossible("The model has no dropout to switch on.")
                     yield self._batch(items), spec
             case Padded(extra):
-                yield self._batch(items, self._compute_padded_width(items[0], extra)), spec
+                if not self._policy.mixed:
+                    raise _ChangeImpossible("Padding changes what this model says.")
+                width, longest = len(items[0]) + extra, self._loaded.max_length
+                if longest is not None and width > longest:
+                    raise _ChangeImpossible(
+                        f"The model takes {longest} tokens at most: none can be added."
+                    )
+                yield self._batch(items, width), spec
             case Beside():
                 beside = self._neighbours(items[0])
-                yield (
-                    self._batch([*items, *beside]),
-                    TargetSpec.from_targets([inputs[0].target] * (1 + len(beside))),
-                )
+                targets = [inputs[0].target] * (1 + len(beside))
+                yield self._batch([*items, *beside]), TargetSpec.from_targets(targets)
             case OtherClass():
+                rest = items[0].rest
                 outputs = 1 if self._loaded.task == "regression" else inputs[0].logits.shape[1]
-                outputs -= inputs[0].item.rest
-                others = tuple(one.find_other_class(outputs) for one in inputs)
-                yield self._batch(items), replace(spec, main=others)
+                if outputs - rest < 2:
+                    raise _ChangeImpossible(
+                        "It is held against everything else: there is no other class."
+                        if rest
+                        else "The model has one output: there is no other class."
+                    )
+                if spec.against is not None:
+                    raise _ChangeImpossible("Two classes are held against each other already.")
+                others = []
+                for one in inputs:  # the likeliest class that was not explained
+                    best, second = rank_labels(one.logits, rest)[0, :2].tolist()
+                    others.append(second if one.target.index == best else best)
+                yield self._batch(items), replace(spec, main=tuple(others))
 
     def _batch(self, items: Sequence[EncodedInput], width: int = 0) -> Batch:
         loaded = self._loaded
         return collate(items, pad_id=loaded.pad_id, device=loaded.device, width=width)
-
-    def _compute_padded_width(self, item: EncodedInput, extra: int) -> int:
-        if not self._policy.mixed:
-            raise _ChangeImpossible("Padding changes what this model says.")
-        width, longest = len(item) + extra, self._loaded.max_length
-        if longest is not None and width > longest:
-            raise _ChangeImpossible(f"The model takes {longest} tokens at most: none can be added.")
-        return width
 
     def _neighbours(self, item: EncodedInput) -> list[EncodedInput]:
         """Return the batch neighbours: the input itself, and half of it where lengths may mix."""

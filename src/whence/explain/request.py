@@ -17,20 +17,15 @@ from whence.methods import is_trace_method, method
 from whence.models.model import LoadedModel
 from whence.tracing.trace import GRADIENTS
 
-# The default methods for texts, of bidirectional and of causal models. Under a
-# causal mask all tokens attend to the first ones, and attcat, which averages over attending tokens, favours these.
-_DEFAULT = "attcat"
-_CAUSAL_DEFAULT = "generic_attention"
-DEFAULTS = (_DEFAULT, _CAUSAL_DEFAULT)
-DEFAULT_OF_MODEL = (
-    "default"  # names a model's default method where an empty value means "no method"
-)
+DEFAULTS = ("attcat", "generic_attention")  # for texts, of bidirectional and of causal models
+# Names a model's default method where an empty value means "no method".
+DEFAULT_OF_MODEL = "default"
 
 
 def choose_default_method(loaded: LoadedModel, picture: bool, causal: bool) -> str:
     """Return the default method of a model; for images, docs/science/shapes.md has the reasons."""
     if not picture:
-        return _CAUSAL_DEFAULT if causal else _DEFAULT
+        return DEFAULTS[causal]
     # Attention within windows (Swin) gives no map over the whole picture.
     windows = getattr(loaded.model.config, "window_size", None) is not None
     return "leave_one_out" if windows else "generic_attention"

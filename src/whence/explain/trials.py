@@ -140,9 +140,8 @@ class HumanAnnotation:
     """Human annotation of an input: its true label, and the mask of an image."""
 
     truth: int | None = None
-    mask: np.ndarray[Any, np.dtype[np.int8]] | None = (
-        None  # (height, width), see whence.metrics._trial.Trial
-    )
+    # (height, width), see whence.metrics._trial.Trial
+    mask: np.ndarray[Any, np.dtype[np.int8]] | None = None
 
 
 def find_units(item: EncodedInput, unit: Unit, loaded: LoadedModel) -> Units:
@@ -232,12 +231,8 @@ def _compute_unit_scores(
     scores = explanation.scores.astype(np.float64)
     if unit == "token" or explanation.words_by == "sum":
         return scores
-    places = [frozenset(word.tokens) for word in explanation.spans]
-    own = {
-        place: score
-        for word, score in zip(places, explanation.word_scores, strict=True)
-        for place in word
-    }
+    pairs = zip(explanation.spans, explanation.word_scores, strict=True)
+    own = {place: score for word, score in pairs for place in word.tokens}
     return replace_unit_scores(scores, units, [float(own[positions[0]]) for positions in units])
 
 
@@ -321,9 +316,8 @@ def assess_trust(
         item = restore_input(explanation, loaded)
     ways = _resolve_removals(remove, item, loaded)
     earlier = PassCount(0, 0)
-    policy = choose_batch_policy(
-        loaded, [item], probe=True
-    )  # its passes, once a model, do not count
+    # Its passes, once a model, do not count.
+    policy = choose_batch_policy(loaded, [item], probe=True)
     with count_forwards(loaded.model) as runs:
         if explanation is None:
             (batch,) = explain_batches(
@@ -399,15 +393,11 @@ def _resolve_removals(
         raise BadParameter(f"remove must be one of {', '.join(known)}. Got {remove!r}.")
     if remove != "all":
         return [resolve_removal(remove, loaded.fillers, BULK_REMOVALS)]
-    have = [
-        way
-        for way in list_removals(loaded.fillers)
-        if way != "delete" or can_delete_tokens(item, loaded.anchors)
-    ]
-    return sorted(
-        have,
-        key=lambda way: BULK_REMOVALS.index(way) if way in BULK_REMOVALS else len(BULK_REMOVALS),
-    )
+    have = list_removals(loaded.fillers)
+    if "delete" in have and not can_delete_tokens(item, loaded.anchors):
+        have.remove("delete")
+    first = [way for way in BULK_REMOVALS if way in have]
+    return [*first, *(way for way in have if way not in first)]
 
 
 def _count_backwards(explanations: Sequence[Explanation]) -> int:

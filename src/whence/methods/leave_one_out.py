@@ -36,9 +36,8 @@ def _measure_words(
         single = [number for number, span in enumerate(own) if len(span) == 1]
         several = [number for number, span in enumerate(own) if len(span) > 1]
         values[single] = token_scores[row].to(base)[[own[number][0] for number in single]]
-        values[several] = (base[row] - after[row]).to(
-            values
-        )  # without queries it has the logits' type
+        # Without queries the fall has the logits' type.
+        values[several] = (base[row] - after[row]).to(values)
         word_scores.append(values)
     return word_scores
 

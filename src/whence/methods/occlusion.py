@@ -22,17 +22,13 @@ def _list_windows(item: EncodedInput, window: int, how: Removal) -> list[list[in
     """Return the positions under the window at each of its stops."""
     if item.picture is not None:
         return _list_square_windows(item.picture.grid, window)
+    sources, answer = len(item) - len(item.answer), len(item.answer)
+    sequences = [(0, sources), *([(sources, answer)] if answer else [])]  # a decoder's are another
     return [
         [first + place for place in places]
-        for first, tokens in _list_sequences(item)
+        for first, tokens in sequences
         for places in _list_token_windows(tokens, window, how)
     ]
-
-
-def _list_sequences(item: EncodedInput) -> list[tuple[int, int]]:
-    """Return first position and length of each sequence to slide over: a source, and a decoder's tokens."""
-    sources = len(item) - len(item.answer)
-    return [(0, sources), (sources, len(item.answer))] if item.answer else [(0, sources)]
 
 
 def _list_square_windows(grid: tuple[int, int], window: int) -> list[list[int]]:

@@ -183,12 +183,13 @@ def describe_method_verdict(method: str, verdict: str, tests: Sequence[Mapping[s
         index = {test["name"]: test for test in tests}
         untested = [name for name in _BEHAVIOUR_TESTS if index[name]["verdict"] == "not tested"]
         missing = f" Not tested: {', '.join(untested).replace('_', ' ')}." if untested else ""
-        first, second = (_lower_first(index[name]["why"]) for name in MAIN_TESTS)
-        return f"{head}{first.removesuffix('.')}, and {second}{missing}"
+        first, second = (index[name]["why"] for name in MAIN_TESTS)
+        first, second = first.removesuffix("."), second[:1].lower() + second[1:]
+        return f"{head}{first[:1].lower()}{first[1:]}, and {second}{missing}"
     for result, names in _DECISIVE_RESULTS[verdict]:
         for test in tests:
             if test["verdict"] == result and test["name"] in names:
-                return head + _lower_first(test["why"])
+                return f"{head}{test['why'][:1].lower()}{test['why'][1:]}"
     return head + "no test was decisive."
 
 
@@ -236,7 +237,3 @@ def describe_removal_effect(
         return "How tokens are removed changes no verdict here, and next to nothing in the percentiles."
     many = f"{changed} verdict{'s' * (changed > 1)}" if changed else "no verdict"
     return f"How tokens are removed changes {many}; {phrase}."
-
-
-def _lower_first(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]

@@ -104,6 +104,7 @@ def _build_random_judge(what: str) -> Judge:
     return judge
 
 
+_AGREES = "agrees by {:+.2f} (1 is the same, 0 unrelated)"
 _TOO_SHORT_NOTE = "The input is too short to tell: unrelated rankings of it agree by up to {:.2f}."
 
 
@@ -128,7 +129,7 @@ def _judge_randomisation(test: Measurement) -> tuple[Verdict, str]:
         "weak": "a part of it does not come from what the model has learnt",
         "fails": "it hardly comes from what the model has learnt",
     }[verdict]
-    agrees = _format_correlation(test.value)
+    agrees = _AGREES.format(test.value)
     return verdict, f"As the weights are made random, the ranking {agrees}: {meaning}."
 
 
@@ -141,30 +142,30 @@ def _judge_class_sensitivity(test: Measurement) -> tuple[Verdict, str]:
         "weak": "the two are much alike",
         "fails": "whichever class is asked about, the answer is the same",
     }[verdict]
-    return (
-        verdict,
-        f"Asked about another class, the ranking {_format_correlation(test.value)}: {meaning}.",
-    )
-
-
-def _format_correlation(correlation: float) -> str:
-    return f"agrees by {correlation:+.2f} (1 is the same, 0 unrelated)"
+    agrees = _AGREES.format(test.value)
+    return verdict, f"Asked about another class, the ranking {agrees}: {meaning}."
 
 
 def _build_residual_judge(sentence: str) -> Judge:
     return lambda test: (_grade(test.value, RESIDUAL), sentence.format(test.value))
 
 
-_RANDOM_MEANINGS = (
-    f"at most {CHANCE[0]:.0%} of random rankings do as well",
-    f"at most {CHANCE[1]:.0%} do",
-    f"more than {CHANCE[1]:.0%} do",
+def _describe_bars(bars: tuple[float, float], *meanings: str) -> tuple[str, str, str]:
+    """Return what holds, weak and fails mean, each with its bar."""
+    holds, weak, fails = meanings
+    return holds.format(bars[0]), weak.format(bars[1]), fails.format(bars[1])
+
+
+_RANDOM_MEANINGS = _describe_bars(
+    CHANCE,
+    "at most {:.0%} of random rankings do as well",
+    "at most {:.0%} do",
+    "more than {:.0%} do",
 )
-_AXIOM_MEANINGS = (
-    f"off by at most {RESIDUAL[0]:.0%}",
-    f"off by at most {RESIDUAL[1]:.0%}",
-    f"off by more than {RESIDUAL[1]:.0%}",
+_AXIOM_MEANINGS = _describe_bars(
+    RESIDUAL, "off by at most {:.0%}", "off by at most {:.0%}", "off by more than {:.0%}"
 )
+_CORRELATION_MEANINGS = ("rank correlation at most {:g}", "at most {:g}", "more than {:g}")
 REMOVAL_STEPS = 10  # steps of deletion and sufficiency: tenths of the tokens
 # Kept shares are rounded down: deletion removes the complement, and both tests share their queries.
 _KEPT_SHARES = ",".join(f"{step / REMOVAL_STEPS:g}" for step in range(REMOVAL_STEPS))
@@ -203,10 +204,11 @@ VERDICT_RULES: tuple[VerdictRule, ...] = (
         "stability",
         "sensitivity",
         "Does it stay the same under noise that does not change the prediction?",
-        (
-            f"moves at most {NOISE[0]:.0%} as far as an unrelated explanation is away",
-            f"at most {NOISE[1]:.0%}",
-            f"more than {NOISE[1]:.0%}",
+        _describe_bars(
+            NOISE,
+            "moves at most {:.0%} as far as an unrelated explanation is away",
+            "at most {:.0%}",
+            "more than {:.0%}",
         ),
         _judge_stability,
     ),
@@ -214,22 +216,14 @@ VERDICT_RULES: tuple[VerdictRule, ...] = (
         "randomisation",
         "randomisation",
         "Does it change when the model's weights are replaced by random ones?",
-        (
-            f"rank correlation at most {RANDOMISED[0]:g}",
-            f"at most {RANDOMISED[1]:g}",
-            f"more than {RANDOMISED[1]:g}",
-        ),
+        _describe_bars(RANDOMISED, *_CORRELATION_MEANINGS),
         _judge_randomisation,
     ),
     VerdictRule(
         "class_sensitivity",
         "class_sensitivity",
         "Is the explanation of another class a different one?",
-        (
-            f"rank correlation at most {OTHER_CLASS[0]:g}",
-            f"at most {OTHER_CLASS[1]:g}",
-            f"more than {OTHER_CLASS[1]:g}",
-        ),
+        _describe_bars(OTHER_CLASS, *_CORRELATION_MEANINGS),
         _judge_class_sensitivity,
     ),
     VerdictRule(

@@ -170,12 +170,10 @@ class TrustTestRunner:
 
     def _find_unaffordable(self, rule: VerdictRule, trial: Trial) -> dict[int, str]:
         """Return the reasons why explanations cannot be tested within the budget."""
+        if rule.removes and self.rankings:
+            return {}
         if rule.removes:
-            return (
-                {}
-                if self.rankings
-                else dict.fromkeys(range(len(trial.names)), self._describe_too_few(trial))
-            )
+            return dict.fromkeys(range(len(trial.names)), self._describe_too_few(trial))
         left, why_not = self._budget - (self._spent().forward - self._start), {}
         for row, price in enumerate(self._prices):
             needed = self._count_repeats(rule) * price

@@ -223,43 +223,38 @@ def compute_token_outputs(
     The outputs are float64, on the CPU.
     """
 
-    def run(batch: Batch) -> list[Tensor]:
+    def run(batch: Batch) -> Iterator[Tensor]:
         with restore_on_exit(loaded.model), torch.inference_mode():
             output = run_unobserved(loaded.model, batch)
-        return [_get_output(output, name, loaded) for name in names]
+        for name in names:
+            part, what = getattr(output, name, None), name.replace("_", " ")
+            if not isinstance(part, Tensor) or part.dim() < 2:
+                raise NoHead(
+                    f"{type(loaded.model).__name__} gives no {what}, as a model of its name should. "
+                    "Load a model of transformers' own, or one that gives the same."
+                )
+            yield check_finite(part, what).double().cpu()
 
     def read(_: Sequence[int], batch: Batch) -> Iterator[tuple[Tensor, ...]]:
-        parts = run(batch)
+        parts = [*run(batch)]
         for row, item in enumerate(batch.items):
             yield tuple(part[row, : len(item)] for part in parts)
 
     # Probed is the first output, as far as the shortest input of a batch goes.
     policy = choose_batch_policy(
-        loaded, items, _INPUTS, read_output=lambda batch: run(batch)[0][:, : len(batch.items[0])]
+        loaded, items, _INPUTS, read_output=lambda batch: next(run(batch))[:, : len(batch.items[0])]
     )
     return map_batches(loaded, "outputs", items, policy, read)
 
 
 def read_logits(loaded: LoadedModel, items: Sequence[EncodedInput]) -> list[Tensor]:
     """Run the model once on each input; return the logits of its readout, (labels,), float64 on the CPU."""
+
+    def read(_: Sequence[int], batch: Batch) -> Tensor:
+        return compute_plain_logits(loaded.model, batch).double().cpu()
+
     policy = choose_batch_policy(loaded, items, _INPUTS)
-    return map_batches(
-        loaded,
-        "outputs",
-        items,
-        policy,
-        lambda _, batch: compute_plain_logits(loaded.model, batch).double().cpu(),
-    )
-
-
-def _get_output(output: object, name: str, loaded: LoadedModel) -> Tensor:
-    part = getattr(output, name, None)
-    if not isinstance(part, Tensor) or part.dim() < 2:
-        raise NoHead(
-            f"{type(loaded.model).__name__} gives no {name.replace('_', ' ')}, as a model of its name should. "
-            "Load a model of transformers' own, or one that gives the same."
-        )
-    return check_finite(part, name.replace("_", " ")).double().cpu()
+    return map_batches(loaded, "outputs", items, policy, read)
 
 
 # Labels of a relation between two texts. One entailment label is enough; the others are words that a

@@ -215,14 +215,24 @@ def _select_entity(entities: Sequence[TaggedEntity], at: Any) -> TaggedEntity:
 
 def _find_token(item: EncodedInput, at: Any) -> int:
     """Return the position of a token given by number, or of the first piece of a word."""
-    if isinstance(at, str) and not at.isdecimal():
-        return _find_first_piece(item, at)
+    if isinstance(at, str):
+        same = [word.tokens[0] for word in item.words if word.text == at]
+        if len(same) == 1:
+            return same[0]
+        if same:
+            raise BadParameter(
+                f"The word {at!r} stands in the text {len(same)} times. Give the token's number: at= one of "
+                f"{', '.join(map(str, same))}."
+            )
+        if not at.isdecimal():
+            near = suggest_name(at, [word.text for word in item.words])
+            raise BadParameter(
+                f"The word {at!r} does not stand in {_shorten_text(item)!r}.{near} Give a word of it, or a token's number."
+            )
     try:
         number = int(at) if isinstance(at, str) else index(at)
     except TypeError:
         raise BadParameter(f"at is a word or a token's number. Got {at!r}.") from None
-    if isinstance(at, str) and any(word.text == at for word in item.words):
-        return _find_first_piece(item, at)
     if isinstance(at, bool) or not 0 <= number < len(item):
         raise BadParameter(
             f"There is no token {at!r}: the text has {len(item)}, counted from 0 with the special ones."
@@ -232,21 +242,6 @@ def _find_token(item: EncodedInput, at: Any) -> int:
             f"Token {number} is {item.tokens[number].text}, which is not part of the text. Give another."
         )
     return number
-
-
-def _find_first_piece(item: EncodedInput, at: str) -> int:
-    same = [word.tokens[0] for word in item.words if word.text == at]
-    if not same:
-        near = suggest_name(at, [word.text for word in item.words])
-        raise BadParameter(
-            f"The word {at!r} does not stand in {_shorten_text(item)!r}.{near} Give a word of it, or a token's number."
-        )
-    if len(same) > 1:
-        raise BadParameter(
-            f"The word {at!r} stands in the text {len(same)} times. Give the token's number: at= one of "
-            f"{', '.join(map(str, same))}."
-        )
-    return same[0]
 
 
 def _shorten_text(item: EncodedInput) -> str:
