@@ -22,7 +22,7 @@ from whence.kernels.tiled import iterate_row_tiles
 from whence.lrp.node import CarriedValues, RuleNode
 from whence.tracing.attention_layer import ComputedAttention, widen
 from whence.tracing.recognise import build_sdpa_layer
-from whence.tracing.sdpa import compute_attention
+from whence.tracing.sdpa import attend
 from whence.tracing.tape import Slot, TapeStep
 
 _QUERY_KEY_VALUE = ("query", "key", "value")
@@ -120,7 +120,7 @@ def _pull_back(layer: ComputedAttention, quotient: Tensor, *, to_all: bool) -> t
     q, k, v = (tensor.detach() for tensor in (layer.q, layer.k, layer.v))
     leaves = [tensor.requires_grad_() for tensor in ((q, k, v) if to_all else (v,))]
     with torch.enable_grad():
-        output = compute_attention(q, k, v, layer)
+        output = attend(q, k, v, layer)
     return torch.autograd.grad(output, leaves, quotient.to(output.dtype))
 
 

@@ -16,8 +16,8 @@ from torch.nn import functional as F
 
 from whence.kernels import share
 from whence.kernels.share import LastSplitInput
-from whence.tracing.attention_interface import attend
 from whence.tracing.attention_layer import widen, widen_dtype
+from whence.tracing.sdpa import attend
 from whence.tracing.tape import ModuleCall, Slot, Tape, TapeStep
 
 # Operations that keep the order of elements and change only the shape or dtype.

@@ -7,12 +7,12 @@ the logsumexp of each row for its backward pass, it is taken from there.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor
 
-from whence.core.errors import BadMethod
+from whence.core.errors import BadMethod, BadParameter
 from whence.kernels.maps import VisibleKeys, check_available, get_output_grad
 
 
@@ -36,30 +36,15 @@ class AttentionLayer:
     hidden: Tensor | None = None  # (batch, tokens, features): the input of the block
     hidden_grad: Tensor | None = None
     places: TapePositions | None = None  # its positions on the tape, if there is one
+    heads: int = field(init=False)  # query heads
+    length: int = field(init=False)  # queries
 
     # fields whose shapes are still needed after `forget`
     shaped: ClassVar[frozenset[str]] = frozenset({"v", "hidden"})
 
-    @property
-    def heads(self) -> int:
-        """The number of query heads."""
-        raise NotImplementedError
-
-    @property
-    def length(self) -> int:
-        """The number of queries."""
-        raise NotImplementedError
-
     def weights(self, rows: slice | Tensor = slice(None)) -> Tensor:
         """Return the attention of query `rows`, in float32 at least: (batch, heads, rows, keys)."""
         raise NotImplementedError
-
-    def store_output_grad(self, grad: Tensor | None) -> None:
-        """Store the gradient of `out`, heads first."""
-        if grad is None:
-            assert self.out is not None
-            grad = torch.zeros_like(self.out)
-        self.out_grad = self.heads_first(grad)
 
     def let_go(self) -> None:
         """Detach all tensors from the autograd graph, and drop `out`."""
@@ -151,13 +136,12 @@ class ComputedAttention(AttentionLayer):
     sink: Tensor | None = None
     logsumexp: Tensor | None = None  # (batch, heads, queries), if the forward pass saved it
 
-    @property
-    def heads(self) -> int:
-        return self.q.shape[1]
+    # Scores change before the softmax, which PyTorch's function does not allow.
+    changes_scores: bool = field(init=False)
 
-    @property
-    def length(self) -> int:
-        return self.q.shape[2]
+    def __post_init__(self) -> None:
+        self.heads, self.length = (1, *self.q.shape)[-3:-1]
+        self.changes_scores = self.softcap is not None or self.sink is not None
 
     def weights(self, rows: slice | Tensor = slice(None)) -> Tensor:
         check_available(self)
@@ -193,13 +177,8 @@ class StoredAttention(AttentionLayer):
 
     probabilities: Tensor  # (batch, heads, queries, keys)
 
-    @property
-    def heads(self) -> int:
-        return self.probabilities.shape[1]
-
-    @property
-    def length(self) -> int:
-        return self.probabilities.shape[2]
+    def __post_init__(self) -> None:
+        self.heads, self.length = self.probabilities.shape[1:3]
 
     def weights(self, rows: slice | Tensor = slice(None)) -> Tensor:
         check_available(self)
@@ -235,6 +214,19 @@ def multiply_by_head(
     batch, heads = many.shape[:2]
     grouped = many.reshape(batch, heads // groups, groups, *many.shape[2:])
     return product(grouped, few[:, :, None]).reshape(batch, heads, many.shape[2], -1)
+
+
+_Layer = TypeVar("_Layer")
+
+
+def select_layer(layers: list[_Layer], index: int) -> _Layer:
+    """Return the layer of an index, from 0 at the input or from -1 at the output."""
+    if not -len(layers) <= index < len(layers):
+        raise BadParameter(
+            f"There is no layer {index}: the model has {len(layers)}, counted from 0 at the input "
+            "(or from -1 at the output)."
+        )
+    return layers[index]
 
 
 # Attribute names by kernel: flash, flash on a CPU and cuDNN; the memory-efficient one.

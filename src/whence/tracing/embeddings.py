@@ -150,7 +150,8 @@ def _evaluate_at_embeddings(
             logits = _compute_logits(model, batch, leaf, stack)
         value, grad = targets.value(logits, of), None
         if value.requires_grad:
-            scale = targets.compute_gradient_scale(logits, of)
+            half = logits.dtype == torch.float16
+            scale = targets.compute_gradient_scale(logits, of) if half else None
             scaled_value = value if scale is None else value * scale
             try:
                 with checkpoints.run_again():
@@ -160,7 +161,8 @@ def _evaluate_at_embeddings(
                 return _evaluate_at_embeddings(
                     model, batch, leaf, targets, of=of, slope=True, checkpoint=False
                 )
-            grad = undo_gradient_scale(grad, scale)
+            if grad is not None and scale is not None:
+                grad = undo_gradient_scale(grad, scale)
     # Cloned outside inference mode, so that the caller may differentiate through the value.
     return value.detach().clone(), grad
 

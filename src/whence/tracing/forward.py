@@ -11,13 +11,13 @@ than rounding are there two more, to see how much the model differs from itself:
 could foresee in a deep model in half precision.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cache, partial
 from inspect import signature
 from threading import Thread
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -28,15 +28,14 @@ from whence.data.readout import SimilarityReadout
 from whence.models.facts import find_token_embeddings, get_facts, hold_parts
 from whence.models.fingerprint import is_altered
 from whence.tracing.attention_interface import (
-    bypass_routing,
-    clear_attention_overrides,
-    is_attention_unmodified,
-    list_attention_implementations,
+    attention_override,
+    list_attention_configs,
     route_attention,
+    routed_configs,
+    weight_edit,
 )
-from whence.tracing.attention_layer import AttentionLayer
 from whence.tracing.out_of_memory import is_device_lost, is_out_of_memory
-from whence.tracing.restore import restore_on_exit
+from whence.tracing.restore import restore_on_exit, set_variable
 from whence.tracing.target import (
     check_finite,
     count_last_positions,
@@ -49,69 +48,59 @@ _DENSE_MASK_IMPLEMENTATIONS = frozenset({"sdpa", "eager", None})
 Result = TypeVar("Result")
 
 
-def can_route_unobserved(model: Any) -> bool:
-    """Return whether a model's attention may be routed through whence when nothing is recorded."""
-    return bool(_list_replaceable_implementations(model))
-
-
-def _list_replaceable_implementations(model: Any) -> list[str | None]:
-    """Return a model's attention implementations if all may be routed unobserved; else nothing."""
-    own = list_attention_implementations(model) if get_facts(model).is_routable else []
-    return own if _DENSE_MASK_IMPLEMENTATIONS.issuperset(own) else []
-
-
-class UnobservedRunner:
-    """Runs work with a model's attention routed, until a run shows that routing does not work."""
-
-    def __init__(self, model: Any, routing: ExitStack, own: list[str | None]) -> None:
-        """Route attention on this stack, unless the model has no replaceable implementations of its `own`."""
-        self._model = model
-        self._routing = routing
-        self._adds = "eager" in own  # the model's own masks are additive
-        self._used = False
-        self._is_routed = bool(own)
-        if own:
-            routing.enter_context(clear_attention_overrides())
-            routing.enter_context(route_attention(model, self))
-
-    def attention(self, _: AttentionLayer) -> None:
-        """Record that an attention call was routed; the layer itself is not kept."""
-        self._used = True
+class UnobservedRun(Protocol):
+    """A function that runs work which calls the model at least once, and repeats it unrouted if routing failed."""
 
     def __call__(
         self, work: Callable[[], Result], agrees: Callable[[Result], bool] | None = None
     ) -> Result:
-        """Run work that calls the model at least once; repeat it unrouted if routing failed."""
-        if not self._is_routed:
-            return work()
-        try:
-            result = work()
-        except (RuntimeError, TypeError) as error:
-            if self._used or not self._adds or is_out_of_memory(error):
-                raise
-        else:
-            if self._used and (agrees is None or agrees(result)):
-                return result
-        # The model bypassed the routing, perhaps with masks that it does not take, or gave other outputs.
-        get_facts(self._model).is_routable = False
-        self._routing.close()
-        self._is_routed = False
-        return work()
+        """Run the work; `agrees` says whether its result is that of the model left to itself."""
+
+
+def list_replaceable_implementations(model: Any) -> list[str | None]:
+    """Return a model's attention implementations if all may be routed when nothing is recorded; else nothing."""
+    configs = list_attention_configs(model) if get_facts(model).is_routable else None
+    own = [config._attn_implementation for config in configs or ()]
+    return own if _DENSE_MASK_IMPLEMENTATIONS.issuperset(own) else []
 
 
 @contextmanager
-def route_unobserved(model: Any) -> Iterator[UnobservedRunner]:
+def route_unobserved(model: Any) -> Iterator[UnobservedRun]:
     """Yield a runner of work with the model's attention routed, or a plain one if it cannot be."""
-    with hold_parts(model), ExitStack() as stack:
-        yield UnobservedRunner(model, stack, _list_replaceable_implementations(model))
+    with hold_parts(model), ExitStack() as routing:
+        own, used = list_replaceable_implementations(model), set[bool]()
+        if own:
+            routing.enter_context(set_variable(attention_override, "own"))
+            routing.enter_context(set_variable(weight_edit, None))
+            routing.enter_context(route_attention(model, lambda _: used.add(True)))
+
+        def run(
+            work: Callable[[], Result], agrees: Callable[[Result], bool] | None = None
+        ) -> Result:
+            if not own:
+                return work()
+            try:
+                result = work()
+            except (RuntimeError, TypeError) as error:
+                # An eager model's own masks are additive.
+                if used or "eager" not in own or is_out_of_memory(error):
+                    raise
+            else:
+                if used and (agrees is None or agrees(result)):
+                    return result
+            # The model bypassed the routing, perhaps with masks that it does not take, or gave other outputs.
+            get_facts(model).is_routable = False
+            routing.close()
+            own.clear()
+            return work()
+
+        yield run
 
 
-def run_without_dense_masks(
-    model: Any, work: Callable[[], Result], agrees: Callable[[Result], bool] | None = None
-) -> Result:
+def run_without_dense_masks(model: Any, work: Callable[[], Result]) -> Result:
     """Run work that calls the model at least once, without dense masks where that is possible."""
-    with route_unobserved(model) as runner:
-        return runner(work, agrees)
+    with route_unobserved(model) as run:
+        return run(work)
 
 
 def run_forward(model: Any, batch: Batch) -> Any:
@@ -181,40 +170,37 @@ _MAX_ERROR_CHARACTERS = 300  # of a model's error message: some fill a whole pag
 
 def compute_logits(model: Any, batch: Batch) -> Tensor:
     """Run the model and return its logits, (batch, labels); the caller sets hooks and modes."""
-    return _read_logits(model, batch, run_forward(model, batch))
-
-
-def _read_logits(model: Any, batch: Batch, output: Any) -> Tensor:
+    output = run_forward(model, batch)
     return check_finite(read_logits(output, batch, type(model).__name__), "logits")
 
 
 def run_unobserved(model: Any, batch: Batch) -> Any:
     """Run the model without recording, and return its output, checked once against its own pass."""
-    return run_without_dense_masks(
-        model, partial(run_forward, model, batch), _build_faithfulness_check(model, batch)
+    with route_unobserved(model) as run:
+        return _run_checked(run, model, batch)
+
+
+def _run_checked(run: UnobservedRun, model: Any, batch: Batch) -> Any:
+    forward = partial(run_forward, model, batch)
+    return run(
+        forward,
+        lambda output: is_faithful(model, "seam", batch, select_output_tensors(output), forward),
     )
-
-
-def _build_faithfulness_check(model: Any, batch: Batch) -> Callable[[Any], bool]:
-    run = partial(run_forward, model, batch)
-    return lambda output: is_faithful(model, "seam", batch, select_output_tensors(output), run)
 
 
 @contextmanager
 def open_plain_forward(model: Any) -> Iterator[Callable[[Batch], Tensor]]:
     """Yield a function from a batch to its logits, (batch, labels), without gradients or recording."""
-    with restore_on_exit(model), torch.inference_mode(), route_unobserved(model) as runner:
+    with restore_on_exit(model), torch.inference_mode(), route_unobserved(model) as run:
         devices = {weight.get_device() for weight in model.parameters() if weight.is_cuda}
 
-        def logits_of(batch: Batch) -> Tensor:
+        def compute(batch: Batch) -> Tensor:
             # The same random state for every pass: Reformer draws its hashes.
             with torch.random.fork_rng(devices=sorted(devices)):
-                output = runner(
-                    partial(run_forward, model, batch), _build_faithfulness_check(model, batch)
-                )
-            return _read_logits(model, batch, output)
+                output = _run_checked(run, model, batch)
+            return check_finite(read_logits(output, batch, type(model).__name__), "logits")
 
-        yield logits_of
+        yield compute
 
 
 def compute_plain_logits(model: Any, batch: Batch) -> Tensor:
@@ -282,12 +268,9 @@ def is_faithful(
 
     `run` runs the model on the batch. The result is cached; a model altered on purpose is not compared.
     """
-    if (
-        is_known_faithful(model, route)
-        or not outputs
-        or not is_attention_unmodified()
-        or is_altered(model)
-    ):
+    facts, key = get_facts(model), build_route_key(model, route)
+    modified = attention_override.get() != "own" or weight_edit.get() is not None
+    if key in facts.verified_routes or not outputs or modified or is_altered(model):
         return True
     try:
         small = len(batch) * batch.real.shape[1] ** 2 <= _MAX_COMPARED_CELLS
@@ -301,19 +284,14 @@ def is_faithful(
     if same is None:
         same = _is_same_when_truncated(model, batch.inputs)
     if same:
-        get_facts(model).verified_routes.add((route, _get_own_implementation(model)))
+        facts.verified_routes.add(key)
     return same
 
 
-def is_known_faithful(model: Any, route: CaptureRoute) -> bool:
-    """Return whether a capture route was already found to give the model's own output."""
-    return (route, _get_own_implementation(model)) in get_facts(model).verified_routes
-
-
-def _get_own_implementation(model: Any) -> str | None:
-    """Return the model's own attention implementation, which its owner may change at any time."""
+def build_route_key(model: Any, route: CaptureRoute) -> Hashable:
+    """Return a route with the model's own attention implementation, which its owner may change at any time."""
     config = getattr(model, "config", None)
-    return getattr(config, "_attn_implementation_internal", None)
+    return route, getattr(config, "_attn_implementation_internal", None)
 
 
 def _is_same_when_truncated(model: Any, inputs: Mapping[str, Any]) -> bool:
@@ -337,10 +315,12 @@ def _is_same_when_truncated(model: Any, inputs: Mapping[str, Any]) -> bool:
 def _is_same_output(
     model: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Tensor], run: Callable[[], Any]
 ) -> bool:
-    with _run_for_comparison(model), bypass_routing():
+    with _run_for_comparison(model), set_variable(routed_configs, frozenset()):
         expected = select_output_tensors(run())
         difference = _compute_difference(outputs, expected, inputs)
-        precision = _compute_precision(model)
+        # The rounding step (eps) of the coarsest dtype among the weights.
+        dtypes = {weight.dtype for weight in model.parameters() if weight.dtype.is_floating_point}
+        precision = max(torch.finfo(dtype).eps for dtype in {*dtypes, torch.float64})
         if difference <= max(_FLOAT32_TOLERANCE, _MAX_ROUNDINGS * precision):
             return True
         noise = 0.0
@@ -358,12 +338,8 @@ def _is_same_output(
 @contextmanager
 def _run_for_comparison(model: Any) -> Iterator[None]:
     """Mark forward passes inside the block as comparison passes, without gradients."""
-    token = _is_comparison.set(True)
-    try:
-        with restore_on_exit(model), torch.no_grad():
-            yield
-    finally:
-        _is_comparison.reset(token)
+    with set_variable(_is_comparison, True), restore_on_exit(model), torch.no_grad():
+        yield
 
 
 def _compute_difference(
@@ -387,12 +363,6 @@ def _compute_difference(
         difference = (output - other)[fine].abs().max() / (other[fine].abs().max() + 1e-7)
         worst = max(worst, float(difference) if bool(difference.isfinite()) else float("inf"))
     return worst
-
-
-def _compute_precision(model: Any) -> float:
-    """Return the rounding step (eps) of the coarsest dtype among a model's weights."""
-    dtypes = {weight.dtype for weight in model.parameters() if weight.dtype.is_floating_point}
-    return max(torch.finfo(dtype).eps for dtype in {*dtypes, torch.float64})
 
 
 def _perturb_embeddings(model: Any, precision: float, turn: int, stack: ExitStack) -> None:

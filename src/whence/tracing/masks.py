@@ -25,6 +25,11 @@ AttentionBand = tuple[int | None, int | None]  # visible keys to the left and ri
 
 _ROWS_AT_A_TIME = 128  # rows of a band checked together: 4 MiB of booleans at 32,768 keys
 
+# Attention implementations that do not take "no mask" plus `is_causal` for causal attention: only kernels with a
+# causal flag do. Eager attention adds the mask it gets, and without one attends to all keys: there decoders always
+# make masks, and `is_causal` of modules is missing or wrong.
+WITHOUT_CAUSAL_FLAG = frozenset({"eager", "paged|eager", "flex_attention", None})
+
 # Bands of mask functions of positions alone, by fingerprint, local size and number of positions.
 _known_bands: dict[Hashable, AttentionBand | None] = {}
 
@@ -127,90 +132,73 @@ _ALIAS_OPS = {torch.ops.aten.detach.default, torch.ops.aten.alias.default}
 
 
 def build_lazy_mask_function(
-    build_dense: Callable[..., Tensor | None],
-    bands: Mapping[MaskFunction, AttentionBand],
-    relies_on_flag: Callable[[Any], bool] = lambda _: True,
+    build_dense: Callable[..., Tensor | None], bands: Mapping[MaskFunction, AttentionBand]
 ) -> Callable[..., Tensor | None]:
     """Return a mask function for transformers that builds lazy masks instead of `sdpa_mask`'s tensors.
 
     `bands` maps mask functions to their bands. The function `build_dense` makes masks that need `vmap`,
     masks of a compiled model, and those of transformers before 5.3, which passes other arguments. A
-    model that does not rely on the causal flag (`relies_on_flag`) always gets a mask, because its
-    modules may be wrong about causality; an eager model's mask is additive once materialised.
+    model whose own attention has no causal flag always gets a mask, because its modules may be wrong
+    about causality; an eager model's mask is additive once materialised.
     """
 
-    def mask(*args: Any, **kwargs: Any) -> Tensor | None:
-        config = kwargs.get("config")
-        if not relies_on_flag(config):
-            kwargs["allow_is_causal_skip"] = False
-        unsupported = (
-            args or not kwargs.keys() >= {"q_length", "mask_function"} or kwargs.get("use_vmap")
+    def build_mask(*args: Any, **given: Any) -> Tensor | None:
+        own = getattr(given.get("config"), "_attn_implementation_internal", "sdpa")
+        if own in WITHOUT_CAUSAL_FLAG:
+            given["allow_is_causal_skip"] = False
+        padding, q_offset = given.get("attention_mask"), given.get("q_offset", 0)
+        known = (
+            not args and given.keys() >= {"q_length", "mask_function"} and not given.get("use_vmap")
         )
-        dynamic = isinstance(kwargs.get("q_offset"), Tensor) or torch.compiler.is_compiling()
-        padding = kwargs.get("attention_mask")
+        dynamic = isinstance(q_offset, Tensor) or torch.compiler.is_compiling()
         flat = padding is None or (type(padding) is Tensor and padding.dim() == 2)
-        if unsupported or dynamic or not flat:
-            return build_dense(*args, **kwargs)
-        return _build_lazy_mask(bands, **kwargs)
+        if not known or dynamic or not flat:
+            return build_dense(*args, **given)
+        queries, key_count, kv_offset = (
+            given["q_length"],
+            given["kv_length"],
+            given.get("kv_offset", 0),
+        )
+        whole, trailing, keys = True, False, None
+        if padding is not None:  # the padding mask of all tokens so far
+            missing = max(0, key_count + kv_offset - padding.shape[1])
+            keys = F.pad(padding.bool(), (0, missing))[:, kv_offset : kv_offset + key_count]
+            comes_back = (keys[:, 1:] & ~keys[:, :-1]).any()
+            # In one device sync: whether there is no padding, and whether all of it is at the end.
+            whole, trailing = torch.stack((keys.all(), ~comes_back)).tolist()
+        local_size, function = given.get("local_size"), given["mask_function"]
+        local = local_size is not None and key_count >= local_size
+        skips = given.get("allow_is_bidirectional_skip", False) or (
+            given.get("allow_is_causal_skip", True) and queries in (1, key_count)
+        )
+        # transformers returns None here too: all keys, or all earlier keys, by the layer's causal flag.
+        if whole and not local and skips:
+            return None
+        device, band = torch.device(given.get("device", "cpu")), None
+        if q_offset == kv_offset:
+            band = bands.get(function) or _find_band(
+                function, local_size, max(queries, key_count), device
+            )
 
-    return mask
+        def rule(rows: Tensor) -> Tensor:
+            inputs = torch.arange(given["batch_size"], device=rows.device)
+            places = torch.arange(key_count, device=rows.device) + kv_offset
+            mask = _evaluate_mask_function(function, inputs, rows + q_offset, places)
+            return mask.expand(-1, -1, len(rows), key_count)
 
+        left, right = band or (None, None)
+        visible = VisibleKeys(
+            left=left,
+            right=right,
+            keys=None if whole else keys,
+            rule=rule if band is None else None,
+            trailing=trailing,
+        )
+        dtype = given.get("dtype") if own == "eager" else None
+        size = (given["batch_size"], 1, queries, key_count)
+        return LazyMask(visible, size, device, dtype or torch.bool)
 
-def _build_lazy_mask(
-    bands: Mapping[MaskFunction, AttentionBand],
-    *,
-    batch_size: int,
-    q_length: int,
-    kv_length: int,
-    mask_function: MaskFunction,
-    q_offset: int = 0,
-    kv_offset: int = 0,
-    attention_mask: Tensor | None = None,
-    local_size: int | None = None,
-    allow_is_causal_skip: bool = True,
-    allow_is_bidirectional_skip: bool = False,
-    device: torch.device | str = "cpu",
-    dtype: torch.dtype | None = None,
-    config: Any = None,
-    **_: Any,
-) -> LazyMask | None:
-    whole, trailing, keys = True, False, None
-    if attention_mask is not None:  # the padding mask of all tokens so far
-        missing = max(0, kv_length + kv_offset - attention_mask.shape[1])
-        keys = F.pad(attention_mask.bool(), (0, missing))[:, kv_offset : kv_offset + kv_length]
-        comes_back = (keys[:, 1:] & ~keys[:, :-1]).any()
-        # In one device sync: whether there is no padding, and whether all of it is at the end.
-        whole, trailing = torch.stack((keys.all(), ~comes_back)).tolist()
-    local = local_size is not None and kv_length >= local_size
-    square = q_length in (1, kv_length)
-    skips = allow_is_bidirectional_skip or (allow_is_causal_skip and square)
-    # transformers returns None here too: all keys, or all earlier keys, by the layer's causal flag.
-    if whole and not local and skips:
-        return None
-    device = torch.device(device)
-    band = bands.get(mask_function)
-    if band is None and q_offset == kv_offset:
-        band = _find_band(mask_function, local_size, max(q_length, kv_length), device)
-    elif q_offset != kv_offset:
-        band = None
-
-    def rule(rows: Tensor) -> Tensor:
-        inputs = torch.arange(batch_size, device=rows.device)
-        places = torch.arange(kv_length, device=rows.device) + kv_offset
-        mask = _evaluate_mask_function(mask_function, inputs, rows + q_offset, places)
-        return mask.expand(-1, -1, len(rows), kv_length)
-
-    left, right = band or (None, None)
-    visible = VisibleKeys(
-        left=left,
-        right=right,
-        keys=None if whole else keys,
-        rule=rule if band is None else None,
-        trailing=trailing,
-    )
-    additive = getattr(config, "_attn_implementation_internal", None) == "eager"
-    mask_dtype = dtype if additive and dtype is not None else torch.bool
-    return LazyMask(visible, (batch_size, 1, q_length, kv_length), device, mask_dtype)
+    return build_mask
 
 
 def _evaluate_mask_function(

@@ -16,8 +16,8 @@ from torch.nn import functional as F
 from whence.core.errors import NotCapturable
 from whence.core.types import Task
 from whence.data.batches import Batch
-from whence.tracing.attention_interface import attend
 from whence.tracing.attention_layer import AttentionLayer, ComputedAttention, multiply_by_head
+from whence.tracing.sdpa import attend
 from whence.tracing.tape import Slot, Tape, TapeStep, narrow_steps, narrow_values
 from whence.tracing.target import TargetSpec, check_finite
 from whence.tracing.trace import Trace, run_traced

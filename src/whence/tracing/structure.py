@@ -8,17 +8,17 @@ decoder's tokens, their padding. Stages run from the output down to the input, f
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from whence.core.errors import BadParameter, NotCapturable
+from whence.core.errors import NotCapturable
 from whence.data.batches import Batch
 from whence.data.images import split_patches
 from whence.kernels.contract import contract
 from whence.kernels.maps import Combination
-from whence.tracing.attention_layer import AttentionLayer, widen
+from whence.tracing.attention_layer import AttentionLayer, select_layer, widen
 from whence.tracing.target import ResolvedTargets, read_logits
 
 
@@ -151,10 +151,8 @@ def sum_per_token(
     return join_source_and_decoder(batch, sums)
 
 
-def undo_gradient_scale(grad: Tensor | None, scale: Tensor | None) -> Tensor | None:
+def undo_gradient_scale(grad: Tensor, scale: Tensor) -> Tensor:
     """Divide a gradient by the gradient scale of its target, powers of two, (batch,)."""
-    if grad is None or scale is None:
-        return grad
     return widen(grad) / scale.reshape(-1, *[1] * (grad.dim() - 1))
 
 
@@ -195,8 +193,6 @@ def build_no_gradient_error() -> NotCapturable:
         "(detach, no_grad, a quantised layer). Use leave_one_out, which needs none."
     )
 
-
-_Layer = TypeVar("_Layer")
 
 # Methods for encoder-decoders, named in the errors of other methods.
 _ENCODER_DECODER_METHODS = (
@@ -310,16 +306,6 @@ def _count_layers(config: Any) -> tuple[int, int] | None:
         if isinstance(encoders, int) and isinstance(decoders, int):
             return encoders, decoders
     return None
-
-
-def select_layer(layers: list[_Layer], index: int) -> _Layer:
-    """Return the layer of an index, from 0 at the input or from -1 at the output."""
-    if not -len(layers) <= index < len(layers):
-        raise BadParameter(
-            f"There is no layer {index}: the model has {len(layers)}, counted from 0 at the input "
-            "(or from -1 at the output)."
-        )
-    return layers[index]
 
 
 HEAD, EMBEDDINGS = "head", "embeddings"

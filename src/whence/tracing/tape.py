@@ -1,4 +1,4 @@
-"""Tape of a forward pass: operations in order, for LRP and decompositions; narrowing to tokens; module hooks.
+"""Tape of a forward pass: operations in order, for LRP and decompositions; narrowing to tokens.
 
 Autograd's graph can be walked in one way only. The tape keeps each call, its arguments and its module:
 relevance walks it backwards, a decomposition walks it forwards, and the gradient stays autograd's own. Only
@@ -9,8 +9,7 @@ that layer every token is for itself, and the prediction reads one or a few of t
 result before they rely on it.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache
@@ -20,9 +19,9 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, resolve_name
-from torch.utils.hooks import RemovableHandle
 
 from whence.core.errors import NotCapturable
+from whence.tracing.restore import hook_modules
 
 
 @dataclass(frozen=True)
@@ -220,7 +219,8 @@ class Tape(TorchFunctionMode):
         """Hook every module, so that each step records the module that called it."""
         locations = locate_modules(model)
         self._places = {id(module): place for module, place in locations}
-        hook_modules([module for module, _ in locations], self._enter, self._leave, stack)
+        modules = [module for module, _ in locations]
+        stack.enter_context(hook_modules(modules, self._enter, self._leave))
 
     def finish(self, output: Tensor) -> int | None:
         """Stop recording, release the graph, and return the number of the model's output."""
@@ -406,31 +406,3 @@ def _collect_modules(
     for name, child in inside:
         if child is not None and child not in locations:
             _collect_modules(child, (*path, *name.split(".")), locations)
-
-
-def hook_modules(
-    modules: Iterable[nn.Module],
-    enter: Callable[..., None],
-    leave: Callable[..., None],
-    stack: ExitStack,
-) -> None:
-    """Call `enter(module, args, kwargs)` before each of the modules and `leave(module, args, output)` after it.
-
-    PyTorch's `register_forward_hook` makes a handle with three references for every hook of every
-    module, which is measurable on a small input. All hooks here share one number and are removed
-    together.
-    """
-    number = RemovableHandle(OrderedDict()).id
-    module_list = list(modules)
-
-    def remove() -> None:
-        for module in module_list:
-            module._forward_pre_hooks.pop(number, None)
-            module._forward_pre_hooks_with_kwargs.pop(number, None)
-            module._forward_hooks.pop(number, None)
-
-    stack.callback(remove)
-    for module in module_list:
-        module._forward_pre_hooks[number] = enter
-        module._forward_pre_hooks_with_kwargs[number] = True
-        module._forward_hooks[number] = leave
