@@ -18,9 +18,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from whence.kernels.maps import VisibleKeys
+from whence.kernels.maps import VisibleKeys, multiply_by_head
 from whence.models.facts import get_parts
-from whence.tracing.attention_layer import ComputedAttention, multiply_by_head
+from whence.tracing.attention_layer import ComputedAttention
 from whence.tracing.masks import (
     WITHOUT_CAUSAL_FLAG,
     AttentionBand,
@@ -118,7 +118,7 @@ def attend_with_edit(layer: ComputedAttention) -> Tensor | None:
     weights = edit_weights(layer.weights)
     if weights is None:
         return None
-    return multiply_by_head(weights.to(layer.v.dtype), layer.v, torch.matmul)
+    return multiply_by_head(weights.to(layer.v.dtype), layer.v)
 
 
 @cache

@@ -4,7 +4,6 @@ No map is stored: `whence.kernels` contracts a layer with a row. Where PyTorch's
 the logsumexp of each row for its backward pass, it is taken from there.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import ClassVar, TypeVar
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 from whence.core.errors import BadMethod, BadParameter
-from whence.kernels.maps import VisibleKeys, check_available, get_output_grad
+from whence.kernels.maps import VisibleKeys, check_available, get_output_grad, multiply_by_head
 
 
 @dataclass(eq=False)
@@ -36,11 +35,19 @@ class AttentionLayer:
     hidden: Tensor | None = None  # (batch, tokens, features): the input of the block
     hidden_grad: Tensor | None = None
     places: TapePositions | None = None  # its positions on the tape, if there is one
-    heads: int = field(init=False)  # query heads
-    length: int = field(init=False)  # queries
 
     # fields whose shapes are still needed after `forget`
     shaped: ClassVar[frozenset[str]] = frozenset({"v", "hidden"})
+
+    @property
+    def heads(self) -> int:
+        """The number of query heads."""
+        raise NotImplementedError
+
+    @property
+    def length(self) -> int:
+        """The number of queries."""
+        raise NotImplementedError
 
     def weights(self, rows: slice | Tensor = slice(None)) -> Tensor:
         """Return the attention of query `rows`, in float32 at least: (batch, heads, rows, keys)."""
@@ -85,16 +92,14 @@ class AttentionLayer:
     def weights_grad(self, rows: slice | Tensor = slice(None)) -> Tensor:
         """Return dL/dA of query `rows`: (batch, heads, rows, keys)."""
         grad = widen(get_output_grad(self)[:, :, rows])
-        return multiply_by_head(grad, self.v, lambda g, v: g @ v.to(g).transpose(-1, -2))
+        return multiply_by_head(grad, self.v.to(grad).mT)
 
     def weights_relevance(self, quotient: Tensor, rows: slice | Tensor = slice(None)) -> Tensor:
         """Return the relevance of query `rows` of the map, half of the relevance at the output.
 
         `quotient` is the output's relevance over its value, (batch, heads, queries, width).
         """
-        share = multiply_by_head(
-            quotient[:, :, rows], self.v, lambda s, v: s @ v.to(s).transpose(-1, -2)
-        )
+        share = multiply_by_head(quotient[:, :, rows], self.v.to(quotient).mT)
         return self.weights(rows).to(share) * share / 2
 
     def heads_first(self, tensor: Tensor) -> Tensor:
@@ -136,19 +141,26 @@ class ComputedAttention(AttentionLayer):
     sink: Tensor | None = None
     logsumexp: Tensor | None = None  # (batch, heads, queries), if the forward pass saved it
 
-    # Scores change before the softmax, which PyTorch's function does not allow.
-    changes_scores: bool = field(init=False)
+    @property
+    def heads(self) -> int:
+        return self.q.shape[1]
 
-    def __post_init__(self) -> None:
-        self.heads, self.length = (1, *self.q.shape)[-3:-1]
-        self.changes_scores = self.softcap is not None or self.sink is not None
+    @property
+    def length(self) -> int:
+        return self.q.shape[2]
+
+    @property
+    def changes_scores(self) -> bool:
+        """Whether scores change before the softmax, which PyTorch's function does not allow."""
+        return self.softcap is not None or self.sink is not None
 
     def weights(self, rows: slice | Tensor = slice(None)) -> Tensor:
         check_available(self)
         scale = self.q.shape[-1] ** -0.5 if self.scale is None else self.scale
         query = widen(self.q[:, :, rows]) * scale
-        scores = multiply_by_head(query, self.k, lambda q, k: q @ k.to(q).transpose(-1, -2))
-        scores = _apply_softcap(scores, self.softcap)
+        scores = multiply_by_head(query, self.k.to(query).mT)
+        if self.softcap is not None:  # squashed into (-cap, cap), as Gemma 2 does
+            scores = torch.tanh(scores / self.softcap) * self.softcap
         additive = self.additive(rows)
         if additive is not None:
             scores = scores + additive
@@ -177,8 +189,13 @@ class StoredAttention(AttentionLayer):
 
     probabilities: Tensor  # (batch, heads, queries, keys)
 
-    def __post_init__(self) -> None:
-        self.heads, self.length = self.probabilities.shape[1:3]
+    @property
+    def heads(self) -> int:
+        return self.probabilities.shape[1]
+
+    @property
+    def length(self) -> int:
+        return self.probabilities.shape[2]
 
     def weights(self, rows: slice | Tensor = slice(None)) -> Tensor:
         check_available(self)
@@ -197,23 +214,6 @@ def widen(tensor: Tensor) -> Tensor:
 def widen_dtype(dtype: torch.dtype) -> torch.dtype:
     """Return the wider one of float32 and this dtype."""
     return torch.promote_types(dtype, torch.float32)
-
-
-def _apply_softcap(scores: Tensor, cap: float | None) -> Tensor:
-    """Squash scores into (-cap, cap), as Gemma 2 does."""
-    return scores if cap is None else torch.tanh(scores / cap) * cap
-
-
-def multiply_by_head(
-    many: Tensor, few: Tensor, product: Callable[[Tensor, Tensor], Tensor]
-) -> Tensor:
-    """Multiply query heads with the key heads they share, without repeating the latter."""
-    groups = many.shape[1] // few.shape[1]
-    if groups == 1:
-        return product(many, few)
-    batch, heads = many.shape[:2]
-    grouped = many.reshape(batch, heads // groups, groups, *many.shape[2:])
-    return product(grouped, few[:, :, None]).reshape(batch, heads, many.shape[2], -1)
 
 
 _Layer = TypeVar("_Layer")

@@ -12,12 +12,12 @@ could foresee in a deep model in half precision.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cache, partial
 from inspect import signature
-from threading import Thread
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -48,15 +48,6 @@ _DENSE_MASK_IMPLEMENTATIONS = frozenset({"sdpa", "eager", None})
 Result = TypeVar("Result")
 
 
-class UnobservedRun(Protocol):
-    """A function that runs work which calls the model at least once, and repeats it unrouted if routing failed."""
-
-    def __call__(
-        self, work: Callable[[], Result], agrees: Callable[[Result], bool] | None = None
-    ) -> Result:
-        """Run the work; `agrees` says whether its result is that of the model left to itself."""
-
-
 def list_replaceable_implementations(model: Any) -> list[str | None]:
     """Return a model's attention implementations if all may be routed when nothing is recorded; else nothing."""
     configs = list_attention_configs(model) if get_facts(model).is_routable else None
@@ -65,8 +56,12 @@ def list_replaceable_implementations(model: Any) -> list[str | None]:
 
 
 @contextmanager
-def route_unobserved(model: Any) -> Iterator[UnobservedRun]:
-    """Yield a runner of work with the model's attention routed, or a plain one if it cannot be."""
+def route_unobserved(model: Any) -> Iterator[Callable[..., Any]]:
+    """Yield a runner of work that calls the model at least once, with its attention routed if it can be.
+
+    It takes the work and, optionally, whether its result agrees with the model left to itself. Work is
+    repeated unrouted if routing failed.
+    """
     with hold_parts(model), ExitStack() as routing:
         own, used = list_replaceable_implementations(model), set[bool]()
         if own:
@@ -74,9 +69,7 @@ def route_unobserved(model: Any) -> Iterator[UnobservedRun]:
             routing.enter_context(set_variable(weight_edit, None))
             routing.enter_context(route_attention(model, lambda _: used.add(True)))
 
-        def run(
-            work: Callable[[], Result], agrees: Callable[[Result], bool] | None = None
-        ) -> Result:
+        def run(work: Callable[[], Any], agrees: Callable[[Any], bool] = lambda _: True) -> Any:
             if not own:
                 return work()
             try:
@@ -86,7 +79,7 @@ def route_unobserved(model: Any) -> Iterator[UnobservedRun]:
                 if used or "eager" not in own or is_out_of_memory(error):
                     raise
             else:
-                if used and (agrees is None or agrees(result)):
+                if used and agrees(result):
                     return result
             # The model bypassed the routing, perhaps with masks that it does not take, or gave other outputs.
             get_facts(model).is_routable = False
@@ -100,7 +93,8 @@ def route_unobserved(model: Any) -> Iterator[UnobservedRun]:
 def run_without_dense_masks(model: Any, work: Callable[[], Result]) -> Result:
     """Run work that calls the model at least once, without dense masks where that is possible."""
     with route_unobserved(model) as run:
-        return run(work)
+        result: Result = run(work)
+        return result
 
 
 def run_forward(model: Any, batch: Batch) -> Any:
@@ -131,20 +125,8 @@ def run_forward(model: Any, batch: Batch) -> Any:
 
 def _fails_alone(run: Callable[[], Any]) -> bool:
     """Return whether a model fails without whence: in another thread, where our hooks do nothing."""
-    failed: list[bool] = []
-
-    def work() -> None:
-        try:
-            with torch.no_grad():
-                run()
-            failed.append(False)
-        except BaseException:  # any error here is the model's own
-            failed.append(True)
-
-    thread = Thread(target=work, daemon=True)
-    thread.start()
-    thread.join()
-    return failed == [True]
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(torch.no_grad()(run)).exception() is not None
 
 
 def _build_model_error(model: Any, error: BaseException) -> ModelFailed:
@@ -180,7 +162,7 @@ def run_unobserved(model: Any, batch: Batch) -> Any:
         return _run_checked(run, model, batch)
 
 
-def _run_checked(run: UnobservedRun, model: Any, batch: Batch) -> Any:
+def _run_checked(run: Callable[..., Any], model: Any, batch: Batch) -> Any:
     forward = partial(run_forward, model, batch)
     return run(
         forward,
@@ -218,7 +200,8 @@ def _list_parameters(forward: Callable[..., Any]) -> frozenset[str]:
 # "tape"; "segments": blocks run without their graph.
 CaptureRoute = Literal["seam", "recognised", "tape", "segments"]
 
-_is_comparison: ContextVar[bool] = ContextVar("whence_checking", default=False)
+# Whether this thread is in a comparison pass, which is not counted as a forward pass.
+is_comparison: ContextVar[bool] = ContextVar("whence_checking", default=False)
 
 _OUTPUT_NAMES = ("logits", "start_logits", "end_logits", "logits_per_image", "logits_per_text")
 # Batch x tokens x tokens up to which a model's own pass is affordable with dense masks and maps: one
@@ -233,11 +216,6 @@ _FLOAT32_TOLERANCE, _MAX_ROUNDINGS = 1e-4, 4
 _NOISE_FACTOR = 8
 
 
-def is_comparing_runs() -> bool:
-    """Return whether this thread is in a comparison pass, which is not counted as a forward pass."""
-    return _is_comparison.get()
-
-
 def select_output_tensors(output: Any) -> dict[str, Tensor]:
     """Return the logits of a model's output by name, or its first floating-point tensor."""
     named = {name: getattr(output, name, None) for name in _OUTPUT_NAMES}
@@ -245,13 +223,7 @@ def select_output_tensors(output: Any) -> dict[str, Tensor]:
     if tensors:
         return tensors
     parts = output.values() if isinstance(output, Mapping) else output
-    parts = (
-        parts
-        if isinstance(parts, tuple | list)
-        else [parts]
-        if isinstance(parts, Tensor)
-        else list(parts)
-    )
+    parts = [parts] if isinstance(parts, Tensor) else list(parts)
     floats = (value for value in parts if isinstance(value, Tensor) and value.is_floating_point())
     first = next(floats, None)
     return {} if first is None else {"first": first.detach()}
@@ -338,7 +310,7 @@ def _is_same_output(
 @contextmanager
 def _run_for_comparison(model: Any) -> Iterator[None]:
     """Mark forward passes inside the block as comparison passes, without gradients."""
-    with set_variable(_is_comparison, True), restore_on_exit(model), torch.no_grad():
+    with set_variable(is_comparison, True), restore_on_exit(model), torch.no_grad():
         yield
 
 

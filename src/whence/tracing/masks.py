@@ -9,6 +9,7 @@ written out.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -34,41 +35,15 @@ WITHOUT_CAUSAL_FLAG = frozenset({"eager", "paged|eager", "flex_attention", None}
 _known_bands: dict[Hashable, AttentionBand | None] = {}
 
 
+@dataclass(eq=False)
 class _MaskContent:
     """The content of a lazy mask, shared by its aliases."""
 
-    def __init__(self, visible: VisibleKeys, dtype: torch.dtype) -> None:
-        self._visible = visible
-        self.dtype = dtype
-        self._dense: Tensor | None = (
-            None  # the materialised mask, once it may have been written into
-        )
-
-    def visible(self) -> VisibleKeys:
-        """Return the current visible keys."""
-        return self._visible if self._dense is None else VisibleKeys(dense=self._dense.clone())
-
-    def materialise(self, size: Sequence[int], device: torch.device) -> Tensor:
-        """Return the mask as a tensor, in its current state."""
-        if self._dense is not None:
-            return self._dense
-        queries, keys = size[2:]
-        mask = self._visible.build_mask(torch.arange(queries, device=device), keys)
-        if mask is None:
-            mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
-        if self.dtype != torch.bool:  # additive: the dtype's lowest number, as in transformers
-            zero = torch.zeros((), dtype=self.dtype, device=device)
-            mask = torch.where(mask, zero, torch.finfo(self.dtype).min)
-        return mask.expand(*size)
-
-    def materialise_writable(self, size: Sequence[int], device: torch.device) -> Tensor:
-        """Return the mask as a tensor that may be written into; later reads see the writes."""
-        if self._dense is None:
-            # A copy with memory of its own: the padding mask inside belongs to the caller.
-            mask = self.materialise((-1, -1, *size[2:]), device)
-            mask = mask.clone(memory_format=torch.contiguous_format)
-            self._dense = mask.expand(*size)
-        return self._dense
+    visible: VisibleKeys
+    size: Sequence[int]
+    device: torch.device
+    dtype: torch.dtype
+    dense: Tensor | None = None  # the materialised mask, once it may have been written into
 
 
 class LazyMask(Tensor):
@@ -78,38 +53,45 @@ class LazyMask(Tensor):
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
-    def __new__(
-        cls,
-        visible: VisibleKeys,
-        size: Sequence[int],
-        device: torch.device,
-        dtype: torch.dtype = torch.bool,
-    ) -> "LazyMask":
+    def __new__(cls, content: _MaskContent) -> "LazyMask":
         """Build the mask; it takes no memory."""
-        return cls._from_content(_MaskContent(visible, dtype), size, device)
-
-    @classmethod
-    def _from_content(
-        cls, content: _MaskContent, size: Sequence[int], device: torch.device
-    ) -> "LazyMask":
-        new: LazyMask = Tensor._make_wrapper_subclass(cls, size, dtype=content.dtype, device=device)
+        new: LazyMask = Tensor._make_wrapper_subclass(
+            cls, content.size, dtype=content.dtype, device=content.device
+        )
         new._content = content
         return new
 
     @property
     def visible(self) -> VisibleKeys:
         """The current visible keys."""
-        return self._content.visible()
+        dense = self._content.dense
+        return self._content.visible if dense is None else VisibleKeys(dense=dense.clone())
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"Mask({tuple(self.shape)}, {self.visible})"
 
-    def materialise(self) -> Tensor:
-        """Return the mask as an ordinary tensor."""
-        return self._content.materialise(self.shape, self.device)
+    def materialise(self, *, broadcast: bool = False) -> Tensor:
+        """Return the mask as an ordinary tensor, in its current state; `broadcast` leaves equal inputs as one."""
+        content = self._content
+        if content.dense is not None:
+            return content.dense
+        queries, keys = content.size[2:]
+        mask = content.visible.build_mask(torch.arange(queries, device=content.device), keys)
+        if mask is None:
+            mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=content.device)
+        if content.dtype != torch.bool:  # additive: the dtype's lowest number, as in transformers
+            zero = torch.zeros((), dtype=content.dtype, device=content.device)
+            mask = torch.where(mask, zero, torch.finfo(content.dtype).min)
+        return mask.expand(-1, -1, queries, keys) if broadcast else mask.expand(*content.size)
 
     def _materialise_writable(self) -> Tensor:
-        return self._content.materialise_writable(self.shape, self.device)
+        """Return the mask as a tensor that may be written into; later reads see the writes."""
+        content = self._content
+        if content.dense is None:
+            # A copy with memory of its own: the padding mask inside belongs to the caller.
+            mask = self.materialise(broadcast=True).clone(memory_format=torch.contiguous_format)
+            content.dense = mask.expand(*content.size)
+        return content.dense
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -120,7 +102,7 @@ class LazyMask(Tensor):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         if func in _ALIAS_OPS and isinstance(args[0], LazyMask):
-            return cls._from_content(args[0]._content, args[0].shape, args[0].device)
+            return cls(args[0]._content)
         # The result may be a view of the argument, or the argument itself.
         may_alias = any(argument.alias_info is not None for argument in func._schema.arguments)
         convert = LazyMask._materialise_writable if may_alias else LazyMask.materialise
@@ -196,7 +178,7 @@ def build_lazy_mask_function(
         )
         dtype = given.get("dtype") if own == "eager" else None
         size = (given["batch_size"], 1, queries, key_count)
-        return LazyMask(visible, size, device, dtype or torch.bool)
+        return LazyMask(_MaskContent(visible, size, device, dtype or torch.bool))
 
     return build_mask
 

@@ -176,7 +176,7 @@ class ForwardRecorder:
                 "Use leave_one_out, which needs no gradient."
             )
         leaf = output.detach().requires_grad_()
-        number = None if self.tape is None else self.tape.leaf(leaf)
+        number = None if self.tape is None else self.tape.note(leaf)
         self.lookups.append(EmbeddingLookup(args[0], leaf, number))
         return leaf.clone()  # some models write into the embeddings, which a leaf does not allow
 

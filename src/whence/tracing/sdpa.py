@@ -15,8 +15,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.overrides import handle_torch_function, has_torch_function
 
-from whence.kernels.maps import VisibleKeys
-from whence.tracing.attention_layer import ComputedAttention, multiply_by_head
+from whence.kernels.maps import VisibleKeys, multiply_by_head
+from whence.tracing.attention_layer import ComputedAttention
 
 # Bytes of a mask or a map above which attention is computed in blocks. On a CPU blocks also save time
 # for narrow windows, so these have a lower limit.
@@ -93,10 +93,11 @@ _SmallMask = tuple[Tensor | None, bool]  # the mask and the causal flag of PyTor
 
 def _attend_at_once(layer: ComputedAttention, small: _SmallMask | None) -> Tensor:
     """Compute attention with this mask, or with the one of queries x keys, or the map, that it needs."""
-    if layer.changes_scores:
-        return multiply_by_head(layer.weights().to(layer.v.dtype), layer.v, torch.matmul)
+    if small is None and layer.changes_scores:
+        return multiply_by_head(layer.weights().to(layer.v.dtype), layer.v)
     mask, causal = small if small is not None else (_build_dense_mask(layer), False)
-    key, value, groups = layer.k, layer.v, layer.heads // layer.k.shape[1]
+    key, value, heads = layer.k, layer.v, layer.q.shape[1]
+    groups = heads // key.shape[1]
     if groups > 1 and mask is not None and mask.device.type != "cpu":
         # With a mask no accelerator kernel lets heads share keys: PyTorch would make the map.
         key, value = (tensor.repeat_interleave(groups, dim=1) for tensor in (key, value))
@@ -107,14 +108,14 @@ def _attend_at_once(layer: ComputedAttention, small: _SmallMask | None) -> Tenso
         attn_mask=mask,
         is_causal=causal,
         scale=layer.scale,
-        enable_gqa=key.shape[1] < layer.heads,
+        enable_gqa=key.shape[1] < heads,
     )
 
 
 def _build_small_mask(layer: ComputedAttention) -> _SmallMask | None:
     """Return the mask and the causal flag; None if a mask of queries x keys, or the map, would have to be made."""
     visible = layer.visible
-    if layer.changes_scores:
+    if layer.softcap is not None or layer.sink is not None:
         return None
     if layer.bias is not None:
         return (layer.bias, False) if visible.is_unrestricted else None

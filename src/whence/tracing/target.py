@@ -296,13 +296,13 @@ class ResolvedTargets:
     def compute_gradient_scale(
         self, logits: Tensor, of: OutputScale | None = None
     ) -> Tensor | None:
-        """Return powers of two, (batch,), that scale the gradient of a probability in float16 to about 1.
+        """Return powers of two, (batch,), that scale the gradient of a probability to about 1.
 
         The probability of a confident model has a gradient of a thousandth and less, and the values
         behind it underflow in float16. So the target is multiplied before the backward pass, and its
         gradients are divided in float32 afterwards, both exactly. None where no scale is needed.
         """
-        if (of or self.spec.of) == "logit":
+        if logits.dtype != torch.float16 or (of or self.spec.of) == "logit":
             return None
         steepest = self.slope(logits, of).abs().amax(1)
         exponent = torch.frexp(steepest).exponent.clamp(-100, 0)

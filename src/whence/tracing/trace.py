@@ -404,10 +404,8 @@ def _run_and_record(
         structure = AttentionStructure()
         if attends:
             structure = find_attention_structure(model, recorder, logits)
-        value, scale = targets.value(logits), None
-        if logits.dtype == torch.float16:
-            scale = targets.compute_gradient_scale(logits)
-            value = value if scale is None else value * scale
+        value, scale = targets.value(logits), targets.compute_gradient_scale(logits)
+        value = value if scale is None else value * scale
         resume = (
             nullcontext if checkpoints is None else partial(_resume, model, checkpoints, attends)
         )
