@@ -18,7 +18,7 @@ def record(module, x):
         tape = Tape()
         tape.watch_modules(module, stack)
         stack.enter_context(tape)
-        tape.leaf(x)
+        tape.note(x)
         output = module(x)
         return tape, tape.finish(output), output
 

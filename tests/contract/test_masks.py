@@ -67,14 +67,9 @@ def build_padded_inputs(name, side, lengths=LENGTHS):
     return {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(real)}
 
 
-class Calls(list):
-    def attention(self, layer):
-        self.append(layer)
-
-
 def run_routed(model, inputs):
-    calls = Calls()
-    with torch.no_grad(), route_attention(model, calls):
+    calls = []
+    with torch.no_grad(), route_attention(model, calls.append):
         out = model(**inputs, output_hidden_states=True, use_cache=False)
     return out, calls
 

@@ -16,7 +16,7 @@ from whence.data.batches import collate
 from whence.explain.inputs import encode_inputs
 from whence.models.facts import get_facts
 from whence.tracing.ask import count_forwards
-from whence.tracing.attention_interface import IMPLEMENTATION_NAME, list_attention_implementations
+from whence.tracing.attention_interface import IMPLEMENTATION_NAME, list_attention_configs
 from whence.tracing.attention_override import override_attention
 from whence.tracing.forward import (
     compute_plain_logits,
@@ -25,6 +25,10 @@ from whence.tracing.forward import (
 )
 
 LONG = 8192
+
+
+def list_implementations(model):
+    return [config._attn_implementation for config in list_attention_configs(model)]
 
 
 def long_model(window):
@@ -78,8 +82,8 @@ def test_route_unobserved_gives_the_models_own_logits_and_restores_attention(nam
         wanted = model(**inputs).logits
         with route_unobserved(model) as do:
             found = do(lambda: model(**inputs).logits)
-            assert IMPLEMENTATION_NAME in list_attention_implementations(model)
-    assert IMPLEMENTATION_NAME not in list_attention_implementations(model)
+            assert IMPLEMENTATION_NAME in list_implementations(model)
+    assert IMPLEMENTATION_NAME not in list_implementations(model)
     # Many have norms, or an eager softmax, in float32, and some layers above them.
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
 
@@ -154,14 +158,14 @@ def test_run_without_dense_masks_on_an_unroutable_model_gives_its_own_logits(sub
 
 def test_run_without_dense_masks_after_a_failure_restores_the_attention():
     model = zoo.make("llama")
-    before = list_attention_implementations(model)
+    before = list_implementations(model)
 
     def fail():
         raise RuntimeError("not enough memory")
 
     with pytest.raises(RuntimeError, match="memory"):
         run_without_dense_masks(model, fail)
-    assert list_attention_implementations(model) == before
+    assert list_implementations(model) == before
     assert get_facts(model).is_routable, "memory says nothing about the seam"
 
 
@@ -201,7 +205,7 @@ def test_compute_plain_logits_in_four_threads_equals_one_thread():
     for thread in threads:
         thread.join()
     assert len(found) == 4 and all(torch.equal(one, wanted) for one in found)
-    assert IMPLEMENTATION_NAME not in list_attention_implementations(model)
+    assert IMPLEMENTATION_NAME not in list_implementations(model)
 
 
 def test_compute_plain_logits_uses_an_attention_registered_by_the_user():

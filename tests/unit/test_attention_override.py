@@ -9,10 +9,11 @@ from tests.contract.state import assert_unchanged, snapshot
 from whence.data.batches import collate
 from whence.explain.inputs import encode_inputs
 from whence.kernels.maps import VisibleKeys
-from whence.tracing.attention_interface import apply_attention_override, set_attention_override
+from whence.tracing.attention_interface import apply_attention_override, attention_override
 from whence.tracing.attention_layer import ComputedAttention
 from whence.tracing.attention_override import override_attention, watch_attention
 from whence.tracing.forward import compute_plain_logits
+from whence.tracing.restore import set_variable
 from whence.tracing.target import TargetSpec
 from whence.tracing.trace import run_traced
 
@@ -116,7 +117,7 @@ def test_uniform_override_ignores_biases_sinks_softcaps_and_soft_masks(also):
     q, k, v = (torch.randn(1, 2, 4, 3, generator=draw) for _ in range(3))
     mask = torch.tensor([0.0, -1.5, torch.finfo(torch.float32).min, 0.0]).reshape(1, 1, 1, 4)
     layer = ComputedAttention(q=q, k=k, v=v, visible=VisibleKeys(dense=mask), **also)
-    with set_attention_override("uniform"):
+    with set_variable(attention_override, "uniform"):
         found = apply_attention_override(layer).weights()
     wanted = torch.tensor([1, 1, 0, 1]) / 3  # -1.5 makes a key less likely, and hides it not
     torch.testing.assert_close(found, wanted.expand_as(found))

@@ -72,7 +72,7 @@ def test_contract_with_a_sliding_window_makes_tiles_no_wider_than_the_window():
 def test_contract_of_stored_maps_equals_contract_of_computed_maps():
     computed = make_layer(3)
     stored = StoredAttention(probabilities=computed.map(), v=computed.v)
-    stored.store_output_grad(computed.out_grad.reshape(6, 5, 4))
+    stored.out_grad = stored.heads_first(computed.out_grad.reshape(6, 5, 4))
     row = torch.ones(2, 5, dtype=torch.float64)
     for combination in ("attention", "gradient_x_attention", "positive_gradient_x_attention"):
         for size in (1, 1 << 20):

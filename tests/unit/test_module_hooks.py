@@ -1,12 +1,11 @@
 """Module hooks: placed on every module, called in order, and removed afterwards."""
 
-from contextlib import ExitStack
-
 import pytest
 import torch
 from torch import nn
 
-from whence.tracing.tape import hook_modules, locate_modules
+from whence.tracing.restore import hook_modules
+from whence.tracing.tape import locate_modules
 
 
 class Twice(nn.Module):
@@ -33,14 +32,11 @@ def test_locate_modules_gives_the_paths_of_named_modules():
 
 def test_hook_modules_sees_every_call_in_order_with_keyword_arguments():
     model, seen = Twice(), []
-    with ExitStack() as stack:
-        modules = [module for module, _ in locate_modules(model)]
-        hook_modules(
-            modules,
-            lambda module, args, kwargs: seen.append((type(module).__name__, len(args), [*kwargs])),
-            lambda module, args, output: seen.append(type(module).__name__),
-            stack,
-        )
+    with hook_modules(
+        [module for module, _ in locate_modules(model)],
+        lambda module, args, kwargs: seen.append((type(module).__name__, len(args), [*kwargs])),
+        lambda module, args, output: seen.append(type(module).__name__),
+    ):
         model(torch.ones(1, 3))
     inner = [
         ("Sequential", 1, []),
@@ -56,8 +52,8 @@ def test_hook_modules_sees_every_call_in_order_with_keyword_arguments():
 def test_hook_modules_removes_only_its_own_hooks_after_an_error():
     model, others = Twice(), []
     model.last.register_forward_hook(lambda *_: others.append(1))
-    with pytest.raises(RuntimeError, match="in the middle"), ExitStack() as stack:
-        hook_modules(model.modules(), lambda *_: None, lambda *_: None, stack)
+    hooks = hook_modules(model.modules(), lambda *_: None, lambda *_: None)
+    with pytest.raises(RuntimeError, match="in the middle"), hooks:
         raise RuntimeError("in the middle")
     for module in model.modules():
         assert not module._forward_pre_hooks and not module._forward_pre_hooks_with_kwargs

@@ -101,16 +101,14 @@ def in_small_blocks(monkeypatch):
 
 
 def compute_with_gradients(layer, weight):
-    out = sdpa.compute_attention(layer.q, layer.k, layer.v, layer)
+    out = sdpa.attend(layer.q, layer.k, layer.v, layer)
     return out, torch.autograd.grad((out * weight).sum(), (layer.q, layer.k, layer.v))
 
 
 @pytest.mark.parametrize("blocks", [False, True])
 @pytest.mark.parametrize("extra", EXTRAS)
 @pytest.mark.parametrize("seen", VISIBLE)
-def test_compute_attention_and_gradients_equal_written_out_attention(
-    seen, extra, blocks, monkeypatch
-):
+def test_attend_and_gradients_equal_written_out_attention(seen, extra, blocks, monkeypatch):
     if blocks:
         in_small_blocks(monkeypatch)
     layer = layer_of(seen, extra)
@@ -124,12 +122,12 @@ def test_compute_attention_and_gradients_equal_written_out_attention(
     for grad, slope in zip(grads, slopes, strict=True):
         torch.testing.assert_close(grad, slope, rtol=0, atol=1e-12)
     with torch.no_grad():
-        bare = sdpa.compute_attention(layer.q, layer.k, layer.v, layer)
+        bare = sdpa.attend(layer.q, layer.k, layer.v, layer)
     torch.testing.assert_close(bare * where, wanted * where, rtol=0, atol=1e-13)
     assert out.isfinite().all()
 
 
-def test_compute_attention_of_a_query_without_visible_keys_is_finite():
+def test_attend_of_a_query_without_visible_keys_is_finite():
     layer = layer_of("one-sided window, padding at the start", "plain")
     assert not find_compared_queries(layer).all()
     out, grads = compute_with_gradients(layer, torch.ones(()))
@@ -137,11 +135,11 @@ def test_compute_attention_of_a_query_without_visible_keys_is_finite():
     assert all(grad.isfinite().all() for grad in grads)
 
 
-def test_compute_attention_in_blocks_gives_the_gradient_of_values_alone(monkeypatch):
+def test_attend_in_blocks_gives_the_gradient_of_values_alone(monkeypatch):
     in_small_blocks(monkeypatch)
     layer = layer_of("one-sided window", "plain")
     q, k = layer.q.detach(), layer.k.detach()
-    out = sdpa.compute_attention(q, k, layer.v, layer)
+    out = sdpa.attend(q, k, layer.v, layer)
     (grad,) = torch.autograd.grad(out.sum(), layer.v)
     # Every weight of a query goes to some value: what all queries give is one for each of them, head and feature.
     assert grad.sum().item() == pytest.approx(2 * HEADS * QUERIES * WIDTH, rel=1e-13)
@@ -149,7 +147,7 @@ def test_compute_attention_in_blocks_gives_the_gradient_of_values_alone(monkeypa
 
 def test_build_dense_mask_of_the_same_layer_is_reused():
     layer = layer_of("one-sided window", "plain")
-    sdpa.compute_attention(layer.q, layer.k, layer.v, layer)
+    sdpa.attend(layer.q, layer.k, layer.v, layer)
     first = sdpa._build_dense_mask(layer)
     assert sdpa._build_dense_mask(layer) is first
 
@@ -167,11 +165,11 @@ def test_build_dense_mask_of_the_same_layer_is_reused():
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("extra", [{}, {"sink": torch.zeros(1)}])
-def test_compute_attention_at_4096_tokens_allocates_no_queries_x_keys_tensor(visible, extra):
+def test_attend_at_4096_tokens_allocates_no_queries_x_keys_tensor(visible, extra):
     q = torch.randn(2, 1, 4096, 8, requires_grad=True)
     k = torch.randn(2, 1, 4096, 8, requires_grad=True)
     layer = ComputedAttention(q=q, k=k, v=k, visible=visible, **extra)
     with Largest() as largest:
-        out = sdpa.compute_attention(q, k, k, layer)
+        out = sdpa.attend(q, k, k, layer)
         torch.autograd.grad(out.sum(), (q, k))
     assert largest.elements <= 4096 * 4096 / 8

@@ -9,10 +9,12 @@ import transformers as hf
 
 import whence
 from tests import zoo
+from whence.data.batches import Batch
 from whence.models.facts import get_facts, get_parts, hold_parts
 from whence.models.fingerprint import compute_fingerprint
+from whence.tracing.attention_layer import ComputedAttention
 from whence.tracing.forward import compute_plain_logits
-from whence.tracing.recorder import check_finite_and_read
+from whence.tracing.recorder import AttentionStructure, ForwardRecorder, compute_row_weights
 from whence.tracing.restore import restore_on_exit
 
 
@@ -93,12 +95,20 @@ def test_fingerprint_changes_with_weight_data_and_configuration_and_returns_when
 
 
 @pytest.mark.parametrize("read", [None, torch.tensor([[True, False], [False, False]])])
-def test_check_finite_and_read_reports_nonfinite_logits_and_inputs_without_read_rows(read):
-    fine = torch.zeros(2, 3)
+def test_compute_row_weights_refuses_nonfinite_logits_and_fills_inputs_without_read_rows(read):
+    real = torch.ones(2, 2, dtype=torch.bool)
+    # Every query sees both keys: no causal model, so that the first row counts as read.
+    layer = ComputedAttention(q=torch.ones(2, 1, 2, 1), k=torch.ones(2, 1, 2, 1), v=real)
+    recorder = ForwardRecorder(Batch((), {}, real), cut=True, layers=[layer])
+    structure, fine = AttentionStructure(read=read), torch.zeros(2, 3)
     bad = torch.tensor([[0.0, torch.nan, 0.0], [0.0, 0.0, 0.0]])
-    blind = read is not None  # the second input reads no row
-    assert check_finite_and_read(fine, read) == (True, blind)
-    assert check_finite_and_read(bad, read) == (False, blind)
+    wanted = [[0.0, 0.0]] * 2 if read is None else [[1.0, 0.0]] * 2
+    found = compute_row_weights(fine, structure, recorder, is_checked=True)
+    assert found.tolist() == wanted
+    with pytest.raises(whence.core.errors.NotFinite, match="logits are not finite"):
+        compute_row_weights(bad, structure, recorder, is_checked=True)
+    unchecked = compute_row_weights(bad, structure, recorder, is_checked=False)
+    assert unchecked.tolist() == wanted
 
 
 def test_infinite_logits_raise_not_finite_with_and_without_a_backward_pass():

@@ -80,7 +80,7 @@ def contract_normalised(
 ) -> Tensor:
     """Return row · M with M = I + mean over heads of f(A, dL/dA, R), each row divided by its sum."""
     kernels = _choose_kernels(layer, row, combination)
-    found: Tensor = kernels.contract_normalised(layer, row, combination, quotient)
+    found: Tensor = kernels.contract(layer, row, combination, quotient, normalised=True)
     return found
 
 

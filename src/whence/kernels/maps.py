@@ -155,6 +155,16 @@ def has_factors(layer: AttentionMaps) -> TypeGuard[FactoredMaps]:
     return hasattr(layer, "q")
 
 
+def multiply_by_head(many: Tensor, few: Tensor) -> Tensor:
+    """Multiply query heads, (batch, heads, rows, n), with the key heads that they share, (batch, key heads, n, m)."""
+    groups = many.shape[1] // few.shape[1]
+    if groups == 1:
+        return many @ few
+    batch, heads, rows = many.shape[:3]
+    product = many.reshape(batch, heads // groups, groups * rows, -1) @ few
+    return product.reshape(batch, heads, rows, -1)
+
+
 def check_available(layer: AttentionMaps) -> None:
     """Refuse a layer whose tensors were dropped: only shapes are left, and sums would be zeros."""
     if layer.v.is_meta:

@@ -12,13 +12,13 @@ model's own values have.
 from collections.abc import Sequence
 from copy import copy
 from functools import cache
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from whence.kernels.contract import can_fuse_pointwise, may_fuse
-from whence.kernels.maps import FactoredMaps
+from whence.kernels.maps import FactoredMaps, multiply_by_head
 from whence.kernels.tiled import iterate_row_tiles
 
 CHEFER_EPSILON = 1e-9  # added to every denominator by Chefer et al.
@@ -30,45 +30,31 @@ def select_stabiliser_size(is_signed: bool, like: Tensor) -> float:
     return 8 * torch.finfo(like.dtype).eps if is_signed else CHEFER_EPSILON
 
 
-def divide_signed(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """Divide by a denominator moved away from zero, to its own side, by 8 eps of its dtype."""
+def divide(numerator: Tensor, denominator: Tensor, *, signed: bool, back: bool = False) -> Tensor:
+    """Divide by a denominator moved away from zero; with `back`, multiply with the denominator again.
+
+    It is moved to its own side, by 8 eps of the numerator's dtype, if `signed`. Otherwise as Chefer et al. do:
+    1e-9 is added whatever the sign, and a division by zero gives zero.
+    """
     if can_fuse_pointwise(numerator, denominator):
-        return _run_divide_kernel([numerator], denominator, is_signed=True)
-    size, denominator = select_stabiliser_size(True, numerator), denominator.to(numerator.dtype)
-    return numerator / torch.where(denominator < 0, denominator - size, denominator + size)
-
-
-def divide_signed_and_multiply_back(numerator: Tensor, value: Tensor) -> Tensor:
-    """Divide by `divide_signed`, and multiply with the denominator again."""
-    if can_fuse_pointwise(numerator, value):
-        return _run_divide_kernel([numerator], value, is_signed=True, back=True)
-    return divide_signed(numerator, value) * value
-
-
-def divide_unsigned(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """Divide as Chefer et al. do: add 1e-9 whatever the sign; a division by zero gives zero."""
-    if can_fuse_pointwise(numerator, denominator):
-        return _run_divide_kernel([numerator], denominator, is_signed=False)
-    denominator = denominator.to(numerator.dtype)
-    moved = denominator + CHEFER_EPSILON
-    if is_far_from_zero(denominator, 2 * CHEFER_EPSILON):
-        return numerator / moved
-    moved.masked_fill_(moved == 0, CHEFER_EPSILON)
-    return (numerator / moved).masked_fill_(denominator == 0, 0)
-
-
-def divide_unsigned_and_multiply_back(numerator: Tensor, value: Tensor) -> Tensor:
-    """Divide by `divide_unsigned`, and multiply with the denominator again: nearly the identity."""
-    if can_fuse_pointwise(numerator, value):
-        return _run_divide_kernel([numerator], value, is_signed=False, back=True)
-    return divide_unsigned(numerator, value) * value
+        return _run_divide_kernel([numerator], denominator, signed=signed, back=back)
+    size, below = select_stabiliser_size(signed, numerator), denominator.to(numerator.dtype)
+    if signed:
+        quotient = numerator / torch.where(below < 0, below - size, below + size)
+    elif is_far_from_zero(below, 2 * size):
+        quotient = numerator / (below + size)
+    else:
+        moved = below + size
+        moved.masked_fill_(moved == 0, size)
+        quotient = (numerator / moved).masked_fill_(below == 0, 0)
+    return quotient * denominator if back else quotient
 
 
 def divide_sum_and_multiply_back(parts: Sequence[Tensor], value: Tensor) -> Tensor:
-    """Add up the relevance of several copies, then divide by the value and multiply with it again."""
+    """Add up the relevance of several copies, then divide by the value, unsigned, and multiply with it again."""
     if len(parts) in (2, 3) and can_fuse_pointwise(*parts, value):
-        return _run_divide_kernel(parts, value, is_signed=False, back=True)
-    return divide_unsigned_and_multiply_back(add_parts(parts), value)
+        return _run_divide_kernel(parts, value, signed=False, back=True)
+    return divide(add_parts(parts), value, signed=False, back=True)
 
 
 def add_parts(parts: Sequence[Tensor], value: Tensor | None = None) -> Tensor:
@@ -106,11 +92,11 @@ def is_far_from_zero(tensor: Tensor, least: float) -> bool:
 
 
 def _run_divide_kernel(
-    parts: Sequence[Tensor], denominator: Tensor, *, is_signed: bool, back: bool = False
+    parts: Sequence[Tensor], denominator: Tensor, *, signed: bool, back: bool
 ) -> Tensor:
-    size = select_stabiliser_size(is_signed, parts[0])
+    size = select_stabiliser_size(signed, parts[0])
     quotient: Tensor = _load_pointwise_kernels().divide_parts(
-        parts, denominator, signed=is_signed, size=size, back=back
+        parts, denominator, signed=signed, size=size, back=back
     )
     return quotient
 
@@ -192,7 +178,7 @@ def _multiply_in_float32(left: Tensor, right: Tensor) -> Tensor:
 def _split_by_sign(matrix: Tensor, copies: int = 1) -> Tensor:
     """Return the positive part beside the negative part, with `copies` of that below each other."""
     if can_fuse_pointwise(matrix):
-        parts: Tensor = _load_sign_kernels().split_by_sign(matrix, copies)
+        parts: Tensor = _load_pointwise_kernels().split_by_sign(matrix, copies)
         return parts
     return torch.cat([matrix.clamp(min=0), matrix.clamp(max=0)], 1).repeat(copies, 1)
 
@@ -203,9 +189,11 @@ def _split_quotient(
     """Return a quotient in half precision beside its remainder, also in half precision."""
     if can_fuse_pointwise(relevance, total):
         size = select_stabiliser_size(signed, total)
-        parts: Tensor = _load_sign_kernels().split_quotient(relevance, total, dtype, signed, size)
+        parts: Tensor = _load_pointwise_kernels().split_quotient(
+            relevance, total, dtype, signed, size
+        )
         return parts
-    quotient = (divide_signed if signed else divide_unsigned)(relevance, total)
+    quotient = divide(relevance, total, signed=signed)
     first = quotient.to(dtype)
     return torch.cat([first, (quotient - first).to(dtype)], 1)
 
@@ -213,17 +201,10 @@ def _split_quotient(
 def _multiply_by_matching_sign(x: Tensor, both: Tensor) -> Tensor:
     """Return x times the left half of `both` where x is positive, the right half elsewhere."""
     if can_fuse_pointwise(x):
-        product: Tensor = _load_sign_kernels().multiply_by_matching_sign(x, both)
+        product: Tensor = _load_pointwise_kernels().multiply_by_matching_sign(x, both)
         return product
     up, down = both.chunk(2, 1)
     return torch.where(x > 0, up.reshape(x.shape), down.reshape(x.shape)) * x
-
-
-@cache
-def _load_sign_kernels() -> Any:
-    from whence.kernels.triton import pointwise_kernels
-
-    return pointwise_kernels
 
 
 class AttentionShares(NamedTuple):
@@ -239,45 +220,29 @@ class AttentionShares(NamedTuple):
     after: Tensor | None = None
 
 
-class _ShareKernel(Protocol):
-    def can_share(self, layer: FactoredMaps, quotient: Tensor) -> bool: ...
-
-    def share(
-        self, layer: FactoredMaps, quotient: Tensor, *, signed: bool, masked: bool, size: float
-    ) -> tuple[Tensor, ...]: ...
-
-
 @torch.no_grad()
 def share_relevance(
     layer: FactoredMaps, quotient: Tensor, *, signed: bool, masked: bool
 ) -> AttentionShares:
     """Share the relevance of an attention's output among queries, keys and values.
 
-    `quotient` is relevance over value, (batch, heads, queries, width). `signed` chooses
-    `divide_signed` over `divide_unsigned`; `masked` applies the authors' rule for sums to the mask,
-    which makes a difference with the unsigned division only.
+    `quotient` is relevance over value, (batch, heads, queries, width). `masked` applies the authors' rule for
+    sums to the mask, which makes a difference with the unsigned division only.
     """
-    fused = _load_share_kernel(quotient)
-    if fused is not None and fused.can_share(layer, quotient):
-        size = select_stabiliser_size(signed, quotient)
-        return AttentionShares(
-            *fused.share(layer, quotient, signed=signed, masked=masked, size=size)
-        )
+    if may_fuse(quotient):
+        from whence.kernels.triton import share_kernel
+
+        if share_kernel.can_share(layer, quotient):
+            size = select_stabiliser_size(signed, quotient)
+            return AttentionShares(
+                *share_kernel.share(layer, quotient, signed=signed, masked=masked, size=size)
+            )
     return _share_by_tiles(layer, quotient, signed=signed, masked=masked)
-
-
-def _load_share_kernel(like: Tensor) -> _ShareKernel | None:
-    if not may_fuse(like):
-        return None
-    from whence.kernels.triton import share_kernel
-
-    return cast(_ShareKernel, share_kernel)
 
 
 def _share_by_tiles(
     layer: FactoredMaps, quotient: Tensor, *, signed: bool, masked: bool
 ) -> AttentionShares:
-    divide = divide_signed if signed else divide_unsigned
     q, k, v = (tensor.to(quotient.dtype) for tensor in (layer.q, layer.k, layer.v))
     layer = copy(layer)
     layer.q, layer.k, layer.v = q, k, v
@@ -289,38 +254,18 @@ def _share_by_tiles(
         attention = layer.weights(rows).to(quotient.dtype)
         s = quotient[:, :, rows]
         to_v += multiply_tile_transposed(attention, s, v)
-        to_map = multiply_by_transposed_keys(s, v).mul_(attention).mul_(0.5)
-        scores = multiply_by_transposed_keys(q[:, :, rows], k)
+        to_map = multiply_by_head(s, v.mT).mul_(attention).mul_(0.5)
+        scores = multiply_by_head(q[:, :, rows], k.mT)
         to_scores = to_map
         if masked:
-            to_scores = divide_unsigned_and_multiply_back(to_map, scores * scale)
+            to_scores = divide(to_map, scores * scale, signed=False, back=True)
             before += to_map.sum((1, 2, 3))
             after += to_scores.sum((1, 2, 3))
-        s = divide(to_scores, scores)
-        to_q[:, :, rows] = multiply_by_keys(s, k)
+        s = divide(to_scores, scores, signed=signed)
+        to_q[:, :, rows] = multiply_by_head(s, k)
         to_k += multiply_tile_transposed(s, q[:, :, rows], k)
     shares = (to_q.mul_(q).mul_(0.5), to_k.mul_(k).mul_(0.5), to_v.mul_(v).mul_(0.5))
     return AttentionShares(*shares, before, after) if masked else AttentionShares(*shares)
-
-
-def multiply_by_transposed_keys(many: Tensor, few: Tensor) -> Tensor:
-    """Multiply rows of query heads with their shared keys, transposed, (batch, heads, rows, keys)."""
-    return _multiply_by_head(many, few, few.mT)
-
-
-def multiply_by_keys(tile: Tensor, few: Tensor) -> Tensor:
-    """Multiply a tile with the keys shared by its heads, (batch, heads, rows, width)."""
-    return _multiply_by_head(tile, few, few)
-
-
-def _multiply_by_head(many: Tensor, few: Tensor, factor: Tensor) -> Tensor:
-    groups = many.shape[1] // few.shape[1]
-    if groups == 1:
-        return many @ factor
-    batch, heads, rows = many.shape[:3]
-    return (many.reshape(batch, heads // groups, groups * rows, -1) @ factor).reshape(
-        batch, heads, rows, -1
-    )
 
 
 def multiply_tile_transposed(tile: Tensor, rows: Tensor, like: Tensor) -> Tensor:

@@ -200,20 +200,35 @@ def _parse_tile_bytes(text: str) -> int:
 
 
 def contract(
-    layer: AttentionMaps, row: Tensor, combination: Combination, quotient: Tensor | None = None
+    layer: AttentionMaps,
+    row: Tensor,
+    combination: Combination,
+    quotient: Tensor | None = None,
+    *,
+    normalised: bool = False,
 ) -> Tensor:
     """Return row · mean over heads of f(A, dL/dA, R), (batch, keys), for a row of (batch, queries).
 
-    Rows of weight zero cost nothing; in the last layer these are all but the rows the prediction reads.
+    With `normalised`, I is added to the mean, and each row of the sum divided by its own sum. Rows of weight
+    zero cost nothing; in the last layer these are all but the rows the prediction reads.
     """
     work = _Contraction(layer, row, combination, quotient)
     total = row.new_zeros(row.shape[0], layer.v.shape[2], dtype=work.dtype)
-    for place, tile in work.iterate_tiles(late=work.late_keys is not None):
+    late_keys = None if normalised else work.late_keys
+    for place, tile in work.iterate_tiles(whole_heads=normalised, late=late_keys is not None):
         weight = row[place.inputs, place.rows].to(work.dtype)
-        total[place.inputs, place.keys] += _multiply_weights(weight, tile)
-    total *= work.share
-    if work.late_keys is not None:
-        total.masked_fill_(~work.late_keys, 0)
+        if normalised:
+            ones = tile.new_ones(tile.shape[-1])
+            weight = weight / (1 + (tile @ ones).sum(1) * work.share)
+            total[place.inputs, place.rows] += weight
+            weight = weight * work.share
+        # One product of stacked heads sums over heads as well.
+        stacked = weight[:, None].expand(-1, tile.shape[1], -1).reshape(len(weight), 1, -1)
+        total[place.inputs, place.keys] += (stacked @ tile.flatten(1, 2)).squeeze(1)
+    if not normalised:
+        total *= work.share
+    if late_keys is not None:
+        total.masked_fill_(~late_keys, 0)
     return total.to(row.dtype)
 
 
@@ -227,28 +242,6 @@ def gather(
     for place, tile in work.iterate_tiles():
         total[place.inputs, place.rows] += tile.sum(1) @ wide[place.inputs, place.keys]
     return total.mul_(work.share).to(columns.dtype)
-
-
-def contract_normalised(
-    layer: AttentionMaps, row: Tensor, combination: Combination, quotient: Tensor | None = None
-) -> Tensor:
-    """Return row · M with M = I + mean over heads of f(A, dL/dA, R), each row divided by its sum."""
-    work = _Contraction(layer, row, combination, quotient)
-    total = torch.zeros_like(row, dtype=work.dtype)
-    for place, tile in work.iterate_tiles(whole_heads=True):
-        ones = tile.new_ones(tile.shape[-1])
-        weight = row[place.inputs, place.rows].to(work.dtype)
-        weight = weight / (1 + (tile @ ones).sum(1) * work.share)
-        total[place.inputs, place.rows] += weight
-        total[place.inputs, place.keys] += _multiply_weights(weight * work.share, tile)
-    return total.to(row.dtype)
-
-
-def _multiply_weights(weight: Tensor, tile: Tensor) -> Tensor:
-    """Multiply row weights with the sum over heads of a tile, as one product of stacked heads."""
-    heads = tile.shape[1]
-    stacked_weights = weight[:, None].expand(-1, heads, -1).reshape(len(weight), 1, -1)
-    return (stacked_weights @ tile.flatten(1, 2)).squeeze(1)
 
 
 class _Contraction:

@@ -11,10 +11,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from whence.core.errors import NotCapturable
+from whence.kernels.maps import multiply_by_head
 from whence.kernels.share import (
     AttentionShares,
-    multiply_by_keys,
-    multiply_by_transposed_keys,
     multiply_tile_transposed,
     share_relevance,
 )
@@ -22,7 +21,7 @@ from whence.kernels.tiled import iterate_row_tiles
 from whence.lrp.node import CarriedValues, RuleNode
 from whence.tracing.attention_layer import ComputedAttention, widen
 from whence.tracing.recognise import build_sdpa_layer
-from whence.tracing.sdpa import compute_attention
+from whence.tracing.sdpa import attend
 from whence.tracing.tape import Slot, TapeStep
 
 _QUERY_KEY_VALUE = ("query", "key", "value")
@@ -120,7 +119,7 @@ def _pull_back(layer: ComputedAttention, quotient: Tensor, *, to_all: bool) -> t
     q, k, v = (tensor.detach() for tensor in (layer.q, layer.k, layer.v))
     leaves = [tensor.requires_grad_() for tensor in ((q, k, v) if to_all else (v,))]
     with torch.enable_grad():
-        output = compute_attention(q, k, v, layer)
+        output = attend(q, k, v, layer)
     return torch.autograd.grad(output, leaves, quotient.to(output.dtype))
 
 
@@ -138,15 +137,15 @@ def attention_gradient_rule(node: RuleNode, carried: CarriedValues) -> list[Tens
         attention = layer.weights(rows)
         g = quotient[:, :, rows]
         to_v += multiply_tile_transposed(attention, g, v)
-        to_map = multiply_by_transposed_keys(g, v)
+        to_map = multiply_by_head(g, v.mT)
         to_scores = attention * (to_map - (g * output[:, :, rows]).sum(-1, keepdim=True))
         if layer.softcap is not None:  # treated as an activation: the factor is y / x
-            scores = multiply_by_transposed_keys(q[:, :, rows], k) * scale
+            scores = multiply_by_head(q[:, :, rows], k.mT) * scale
             capped = layer.softcap * torch.tanh(scores / layer.softcap)
             to_scores = to_scores * torch.where(
                 scores == 0, torch.ones_like(scores), capped / scores
             )
-        to_q[:, :, rows] = multiply_by_keys(to_scores, k)
+        to_q[:, :, rows] = multiply_by_head(to_scores, k)
         to_k += multiply_tile_transposed(to_scores, q[:, :, rows], k)
     return _order_by_input(node, to_q * scale / 4, to_k * scale / 4, to_v / 2)
 

@@ -7,7 +7,7 @@ all others are pulled back through the operation's own derivative.
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import torch
@@ -16,8 +16,8 @@ from torch.nn import functional as F
 
 from whence.kernels import share
 from whence.kernels.share import LastSplitInput
-from whence.tracing.attention_interface import attend
 from whence.tracing.attention_layer import widen, widen_dtype
+from whence.tracing.sdpa import attend
 from whence.tracing.tape import ModuleCall, Slot, Tape, TapeStep
 
 # Operations that keep the order of elements and change only the shape or dtype.
@@ -27,7 +27,6 @@ _RESHAPING_OPS = frozenset(
         "clone", "to", "float", "double", "half", "bfloat16", "type", "type_as",
     }
 )  # fmt: skip
-_TRANSPOSING_OPS = frozenset({"transpose", "swapaxes", "swapdims"})
 _CONCATENATING_OPS = frozenset({"cat", "concat", "concatenate"})
 
 
@@ -40,16 +39,11 @@ def undo_move(
     name = getattr(step.func, "__name__", "")
     if name in _CONCATENATING_OPS:
         return _undo_concatenation(step, inputs, carried[0])
-    if len(inputs) != 1 or not step.args or not isinstance(step.args[0], Slot):
+    if name not in _UNDO_BY_NAME or len(inputs) != 1 or not step.args:
         return None
-    back: Callable[[TapeStep, Tensor, Tensor], Tensor | None] | None = (
-        _undo_reshape
-        if name in _RESHAPING_OPS
-        else _undo_transpose
-        if name in _TRANSPOSING_OPS
-        else _UNDO_BY_NAME.get(name)
-    )
-    result = None if back is None else back(step, inputs[0], carried[0])
+    if not isinstance(step.args[0], Slot):
+        return None
+    result = _UNDO_BY_NAME[name](step, inputs[0], carried[0])
     return None if result is None else [result]
 
 
@@ -74,10 +68,6 @@ def _undo_permute(step: TapeStep, x: Tensor, carried: Tensor) -> Tensor | None:
     return carried.permute([order.index(dim) for dim in range(x.dim())])
 
 
-def _undo_t(step: TapeStep, x: Tensor, carried: Tensor) -> Tensor | None:
-    return carried.t()
-
-
 def is_slicing(step: TapeStep) -> bool:
     """Return whether a step takes a slice of a value, each element at most once."""
     if getattr(step.func, "__name__", "") != "__getitem__":
@@ -96,8 +86,10 @@ def _undo_slicing(step: TapeStep, x: Tensor, carried: Tensor) -> Tensor | None:
 
 
 _UNDO_BY_NAME: dict[str, Callable[[TapeStep, Tensor, Tensor], Tensor | None]] = {
+    **dict.fromkeys(_RESHAPING_OPS, _undo_reshape),
+    **dict.fromkeys(("transpose", "swapaxes", "swapdims"), _undo_transpose),
     "permute": _undo_permute,
-    "t": _undo_t,
+    "t": lambda step, x, carried: carried.t(),
     "__getitem__": _undo_slicing,
 }
 
@@ -137,17 +129,17 @@ class Stabiliser:
 STABILISERS: dict[StabiliserName, Stabiliser] = {
     # Moves the denominator away from zero, to its own side, by the resolution of its dtype.
     "signed": Stabiliser(
-        share.divide_signed,
-        share.divide_signed_and_multiply_back,
+        partial(share.divide, signed=True),
+        partial(share.divide, signed=True, back=True),
         lambda relevance, value: relevance,
         share.add_parts,
         exact=True,
     ),
     # As Chefer et al.: adds 1e-9 whatever the sign (a denominator of -1e-9 blows up), also for copies.
     "paper": Stabiliser(
-        share.divide_unsigned,
-        share.divide_unsigned_and_multiply_back,
-        share.divide_unsigned_and_multiply_back,
+        partial(share.divide, signed=False),
+        partial(share.divide, signed=False, back=True),
+        partial(share.divide, signed=False, back=True),
         share.divide_sum_and_multiply_back,
         exact=False,
     ),

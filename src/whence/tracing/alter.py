@@ -21,10 +21,10 @@ from whence.core.errors import BadParameter, NotCapturable
 from whence.core.seed import build_generator
 from whence.data.batches import Batch
 from whence.models.facts import find_token_embeddings, get_facts
-from whence.tracing.attention_interface import route_attention, set_weight_edit
+from whence.tracing.attention_interface import route_attention, weight_edit
 from whence.tracing.forward import open_plain_forward
 from whence.tracing.recognise import AttentionRecogniser
-from whence.tracing.restore import alter_model
+from whence.tracing.restore import alter_model, set_variable
 from whence.tracing.structure import group_parameters_by_stage
 
 
@@ -249,7 +249,7 @@ def cut_edges(
 
         def run(batch: Batch, cuts: EdgeCuts) -> Tensor:
             cutter = _EdgeCutter(cuts, renormalise)
-            with set_weight_edit(cutter):
+            with set_variable(weight_edit, cutter):
                 logits = forward(batch)
             if cuts and cutter.calls <= max(cuts):
                 raise NotCapturable(

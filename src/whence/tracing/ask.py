@@ -21,7 +21,7 @@ from torch import Tensor
 from whence.core.errors import BadParameter
 from whence.core.types import OutputScale
 from whence.data.batches import Batch, BatchRules, VariantKey, Variants, plan_rows
-from whence.data.images import IMAGE_FILLS, EncodedImage, ImageFill, split_patches
+from whence.data.images import IMAGE_FILLS, ImageFill, split_patches
 from whence.data.removal import (
     DRAWS_PER_REMOVAL,
     Removal,
@@ -37,7 +37,7 @@ from whence.tracing.embeddings import (
     evaluate_at_embeddings,
     look_up_embeddings,
 )
-from whence.tracing.forward import is_comparing_runs, open_plain_forward
+from whence.tracing.forward import is_comparison, open_plain_forward
 from whence.tracing.infill import InfillCache
 from whence.tracing.out_of_memory import RetryHalved
 from whence.tracing.target import ResolvedTargets, compute_probabilities
@@ -108,14 +108,15 @@ class PredictionCache:
         keys, before = variants.build_keys(), self._runs
         new = {key: row for row, key in enumerate(keys) if key not in self._known}
         if new:
-            self._ask(variants, new, progress)
+            self._run(variants, new, progress)
         passes = Counter(owner for owner, _ in set(zip(owners, keys, strict=True)))
         progress(passes.total() - (self._runs - before))  # cache hits
         labels = self._known[keys[0]][0]
         rows = torch.tensor([self._known[key][1] for key in keys])
         return self._logits[labels][rows.to(self._device)], passes
 
-    def _ask(self, variants: Variants, new: Mapping[VariantKey, int], progress: Report) -> None:
+    def _run(self, variants: Variants, new: Mapping[VariantKey, int], progress: Report) -> None:
+        """Run the model on the variants in some rows, and keep their logits by their keys."""
         names, rows, kinds = [*new], [*new.values()], variants.list_kinds(self._policy)
         lengths = variants.lengths[rows].tolist()
         batches = plan_rows([kinds[row] for row in rows], lengths, self._policy)
@@ -165,7 +166,11 @@ def resolve_baseline(baseline: Baseline | None, fillers: Mapping[str, int]) -> B
     The default baseline of an image is black. Raises BadParameter if the model lacks the token.
     """
     if any(fill in fillers for fill in IMAGE_FILLS):
-        return _resolve_image_baseline(baseline)
+        if baseline in ("pad", "mask"):
+            raise BadParameter(
+                f"baseline={baseline!r} is a token, and this is a picture. Possible here: {', '.join(IMAGE_FILLS)}."
+            )
+        return "black" if baseline in (None, "zero") else baseline
     if baseline in ("black", "blur"):
         raise BadParameter(
             f"baseline={baseline!r} is for pictures, and this is a text. Use pad, mask, zero or mean."
@@ -179,14 +184,6 @@ def resolve_baseline(baseline: Baseline | None, fillers: Mapping[str, int]) -> B
             f"Possible here: {', '.join([*possible, 'zero', 'mean'])}."
         )
     return baseline
-
-
-def _resolve_image_baseline(baseline: Baseline | None) -> Baseline:
-    if baseline in ("pad", "mask"):
-        raise BadParameter(
-            f"baseline={baseline!r} is a token, and this is a picture. Possible here: {', '.join(IMAGE_FILLS)}."
-        )
-    return "black" if baseline in (None, "zero") else baseline
 
 
 # Variants, and tokens of variants, in memory at a time: enough to sort by length, few enough for a
@@ -242,10 +239,6 @@ class ModelQuery:
         return self._batch.items[0].rest
 
     @property
-    def _pictures(self) -> list[EncodedImage]:
-        return [item.picture for item in self._batch.items if item.picture is not None]
-
-    @property
     def eps(self) -> float:
         """The relative rounding (eps) of the model's logits."""
         return torch.finfo(self._logits.dtype).eps
@@ -262,10 +255,10 @@ class ModelQuery:
         values = [self._logits.new_empty(0)]
         masked = ((row, places) for row, sets in enumerate(holes) for places in sets)
         for owners, logits in self._answer_without(masked, how):
-            count, draws, _ = logits.shape
+            draws = logits.shape[1]
             rows = torch.tensor(owners, device=self._device).repeat_interleave(draws)
             own = self._targets.at(rows).value(logits.flatten(0, 1), "probability")
-            values.append(own.reshape(count, draws).mean(1))
+            values.append(own.reshape(-1, draws).mean(1))
         return list(torch.split(torch.cat(values), [len(sets) for sets in holes]))
 
     def compute_probabilities_without(
@@ -311,8 +304,9 @@ class ModelQuery:
     @cached_property
     def embeddings(self) -> list[Tensor]:
         """The embeddings, or pixels, of each input, (tokens, features), in float32 at least: no call of the model."""
-        if self._batch.has_images:
-            return [split_patches(own.pixels, own.grid).to(self._device) for own in self._pictures]
+        pictures = [item.picture for item in self._batch.items if item.picture is not None]
+        if pictures:
+            return [split_patches(own.pixels, own.grid).to(self._device) for own in pictures]
         vectors = look_up_embeddings(self._model, self._batch, self._batch.inputs["input_ids"])
         answers = self._batch.inputs.get("decoder_input_ids")
         if answers is not None:
@@ -322,12 +316,23 @@ class ModelQuery:
 
     def baselines(self, kind: Baseline, *, keep_special: bool = False) -> list[Tensor]:
         """Return the baseline of each input, of the same shape as its embeddings."""
-        if self._batch.has_images:
+        pictures = [item.picture for item in self._batch.items if item.picture is not None]
+        if pictures:
             fill = cast(ImageFill, kind)
-            patches = [split_patches(own.build_fill(fill), own.grid) for own in self._pictures]
+            patches = [split_patches(own.build_fill(fill), own.grid) for own in pictures]
             return [patch.to(self._device) for patch in patches]
-        source = self._vector(kind)
-        decoder = self._vector(kind, decoder=True) if self._batch.items[0].answer else source
+
+        def build_vector(*, decoder: bool) -> Tensor:
+            """Return the baseline embedding of one token, (features,)."""
+            if kind == "zero":
+                return torch.zeros_like(self.embeddings[0][0])
+            if kind == "mean":
+                return compute_mean_embedding(self._model, self._batch, decoder=decoder)
+            filler = torch.tensor([self.fillers[kind]], device=self._device)
+            return look_up_embeddings(self._model, self._batch, filler, decoder=decoder)[0]
+
+        source = build_vector(decoder=False)
+        decoder = build_vector(decoder=True) if self._batch.items[0].answer else source
         result = []
         for item, own in zip(self._batch.items, self.embeddings, strict=True):
             sources = len(item) - len(item.answer)
@@ -336,15 +341,6 @@ class ModelQuery:
             keep_own = torch.tensor(special, device=self._device)[:, None]
             result.append(torch.where(keep_own, own, vectors))
         return result
-
-    def _vector(self, kind: Baseline, *, decoder: bool = False) -> Tensor:
-        """Return the baseline embedding of one token, (features,)."""
-        if kind == "zero":
-            return torch.zeros_like(self.embeddings[0][0])
-        if kind == "mean":
-            return compute_mean_embedding(self._model, self._batch, decoder=decoder)
-        filler = torch.tensor([self.fillers[kind]], device=self._device)
-        return look_up_embeddings(self._model, self._batch, filler, decoder=decoder)[0]
 
     def at(self, points: Iterable[EmbeddedInput], of: OutputScale | None = None) -> Tensor:
         """Return the scalar at each (input's number, vectors), in the order given."""
@@ -450,7 +446,7 @@ def count_forwards(model: torch.nn.Module) -> Iterator[ForwardCount]:
     runs, owner = ForwardCount(), get_ident()
 
     def count(module: torch.nn.Module, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
-        if get_ident() != owner or is_comparing_runs():
+        if get_ident() != owner or is_comparison.get():
             return
         tensors = (value for value in (*args, *named.values()) if isinstance(value, Tensor))
         runs.forward += next((len(value) for value in tensors), 1)

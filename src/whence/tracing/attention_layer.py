@@ -4,16 +4,15 @@ No map is stored: `whence.kernels` contracts a layer with a row. Where PyTorch's
 the logsumexp of each row for its backward pass, it is taken from there.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor
 
-from whence.core.errors import BadMethod
-from whence.kernels.maps import VisibleKeys, check_available, get_output_grad
+from whence.core.errors import BadMethod, BadParameter
+from whence.kernels.maps import VisibleKeys, check_available, get_output_grad, multiply_by_head
 
 
 @dataclass(eq=False)
@@ -54,13 +53,6 @@ class AttentionLayer:
         """Return the attention of query `rows`, in float32 at least: (batch, heads, rows, keys)."""
         raise NotImplementedError
 
-    def store_output_grad(self, grad: Tensor | None) -> None:
-        """Store the gradient of `out`, heads first."""
-        if grad is None:
-            assert self.out is not None
-            grad = torch.zeros_like(self.out)
-        self.out_grad = self.heads_first(grad)
-
     def let_go(self) -> None:
         """Detach all tensors from the autograd graph, and drop `out`."""
         self.out = None
@@ -100,16 +92,14 @@ class AttentionLayer:
     def weights_grad(self, rows: slice | Tensor = slice(None)) -> Tensor:
         """Return dL/dA of query `rows`: (batch, heads, rows, keys)."""
         grad = widen(get_output_grad(self)[:, :, rows])
-        return multiply_by_head(grad, self.v, lambda g, v: g @ v.to(g).transpose(-1, -2))
+        return multiply_by_head(grad, self.v.to(grad).mT)
 
     def weights_relevance(self, quotient: Tensor, rows: slice | Tensor = slice(None)) -> Tensor:
         """Return the relevance of query `rows` of the map, half of the relevance at the output.
 
         `quotient` is the output's relevance over its value, (batch, heads, queries, width).
         """
-        share = multiply_by_head(
-            quotient[:, :, rows], self.v, lambda s, v: s @ v.to(s).transpose(-1, -2)
-        )
+        share = multiply_by_head(quotient[:, :, rows], self.v.to(quotient).mT)
         return self.weights(rows).to(share) * share / 2
 
     def heads_first(self, tensor: Tensor) -> Tensor:
@@ -159,12 +149,18 @@ class ComputedAttention(AttentionLayer):
     def length(self) -> int:
         return self.q.shape[2]
 
+    @property
+    def changes_scores(self) -> bool:
+        """Whether scores change before the softmax, which PyTorch's function does not allow."""
+        return self.softcap is not None or self.sink is not None
+
     def weights(self, rows: slice | Tensor = slice(None)) -> Tensor:
         check_available(self)
         scale = self.q.shape[-1] ** -0.5 if self.scale is None else self.scale
         query = widen(self.q[:, :, rows]) * scale
-        scores = multiply_by_head(query, self.k, lambda q, k: q @ k.to(q).transpose(-1, -2))
-        scores = _apply_softcap(scores, self.softcap)
+        scores = multiply_by_head(query, self.k.to(query).mT)
+        if self.softcap is not None:  # squashed into (-cap, cap), as Gemma 2 does
+            scores = torch.tanh(scores / self.softcap) * self.softcap
         additive = self.additive(rows)
         if additive is not None:
             scores = scores + additive
@@ -220,21 +216,17 @@ def widen_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-def _apply_softcap(scores: Tensor, cap: float | None) -> Tensor:
-    """Squash scores into (-cap, cap), as Gemma 2 does."""
-    return scores if cap is None else torch.tanh(scores / cap) * cap
+_Layer = TypeVar("_Layer")
 
 
-def multiply_by_head(
-    many: Tensor, few: Tensor, product: Callable[[Tensor, Tensor], Tensor]
-) -> Tensor:
-    """Multiply query heads with the key heads they share, without repeating the latter."""
-    groups = many.shape[1] // few.shape[1]
-    if groups == 1:
-        return product(many, few)
-    batch, heads = many.shape[:2]
-    grouped = many.reshape(batch, heads // groups, groups, *many.shape[2:])
-    return product(grouped, few[:, :, None]).reshape(batch, heads, many.shape[2], -1)
+def select_layer(layers: list[_Layer], index: int) -> _Layer:
+    """Return the layer of an index, from 0 at the input or from -1 at the output."""
+    if not -len(layers) <= index < len(layers):
+        raise BadParameter(
+            f"There is no layer {index}: the model has {len(layers)}, counted from 0 at the input "
+            "(or from -1 at the output)."
+        )
+    return layers[index]
 
 
 # Attribute names by kernel: flash, flash on a CPU and cuDNN; the memory-efficient one.

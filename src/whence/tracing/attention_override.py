@@ -11,12 +11,12 @@ from typing import Any
 from whence.models.facts import get_facts
 from whence.tracing.attention_interface import (
     AttentionOverride,
+    attention_override,
     route_attention,
-    set_attention_override,
 )
 from whence.tracing.attention_layer import AttentionLayer, ComputedAttention, find_logsumexp
 from whence.tracing.recognise import AttentionRecogniser
-from whence.tracing.restore import alter_model
+from whence.tracing.restore import alter_model, set_variable
 
 
 @contextmanager
@@ -31,25 +31,22 @@ def override_attention(model: Any, override: AttentionOverride) -> Iterator[None
         return
     # Routing and recognition at once: a model uses one of them, and the other does nothing.
     with alter_model(model, f"attention {override}") as stack:
-        stack.enter_context(set_attention_override(override))
+        stack.enter_context(set_variable(attention_override, override))
         stack.enter_context(route_attention(model, None))
         stack.enter_context(AttentionRecogniser(None))
         yield
 
 
-class _LayerList(list[AttentionLayer]):
-    def attention(self, layer: ComputedAttention) -> None:
-        layer.logsumexp = find_logsumexp(layer)
-        self.append(layer)
-
-
 @contextmanager
 def watch_attention(model: Any, batch_size: int) -> Iterator[list[AttentionLayer]]:
     """Yield a list that collects the layers' attention while the model runs, with autograd's graph."""
-    layers = _LayerList()
-    with (
-        get_facts(model).lock,
-        route_attention(model, layers),
-        AttentionRecogniser(batch_size, layers.append),
-    ):
+    layers: list[AttentionLayer] = []
+
+    def record(layer: AttentionLayer) -> None:
+        if isinstance(layer, ComputedAttention):
+            layer.logsumexp = find_logsumexp(layer)
+        layers.append(layer)
+
+    recognised = AttentionRecogniser(batch_size, record)
+    with get_facts(model).lock, route_attention(model, record), recognised:
         yield layers

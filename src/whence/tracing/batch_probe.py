@@ -2,7 +2,8 @@
 
 Run once for a model and a kind of input. Padding is not neutral everywhere: FNet takes no mask,
 convolutions see it, XLNet reads the last position, Reformer and BigBird attend in another way from some
-width on.
+width on. Nor are other inputs of a batch, where experts have a capacity per batch. And a decoder without
+a padding token refuses more than one input.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -22,7 +23,6 @@ from whence.tracing.forward import compute_plain_logits
 BatchCapacity = Literal["mixed", "equal", "single"]
 BatchOutput = Callable[[Batch], Tensor]  # from a batch to its compared output, (batch, ...)
 
-
 # Tokens of the longest probed input: three copies run at once, and longer inputs attend alike.
 _MAX_PROBED_TOKENS = 2048
 
@@ -38,57 +38,45 @@ def probe_batch_capacity(
 ) -> BatchCapacity:
     """Return whether a batch may mix inputs of different length, only of equal length, or holds one.
 
-    Padding is not neutral everywhere: FNet takes no mask, convolutions see it, XLNet reads the last
-    position, Reformer and BigBird attend in another way from some width on. So the shortest input is
-    probed, also padded to the width of the longest, and the longest one up to 2,048 tokens. Other
-    inputs of a batch are not neutral either where experts have a capacity per batch. And a decoder
-    without a padding token refuses more than one input. `read_output` maps a batch to the compared
-    output, by default its logits.
+    The shortest input is probed, also padded to the width of the longest, and the longest one up to 2,048
+    tokens. `read_output` maps a batch to the compared output, by default its logits.
     """
     few = [item for item in items if len(item) <= _MAX_PROBED_TOKENS] or items
     probes = {len(item): item for item in (min(items, key=len), max(few, key=len))}
     widest = max(map(len, items))
-    capacities = [
-        _find_capacity(model, item, widest, pad_id, device, max_length, read_output)
-        for item in probes.values()
-    ]
-    return max(capacities, key=("mixed", "equal", "single").index)
-
-
-def _find_capacity(
-    model: Any,
-    item: EncodedInput,
-    widest: int,
-    pad_id: int | None,
-    device: torch.device,
-    max_length: int | None,
-    compute: BatchOutput | None,
-) -> BatchCapacity:
-    # The readout matters as much as the model: a head may read the last position, padding or not.
-    read = (type(item.reading).__name__, bool(item.answer), item.picture is None, compute is None)
-    full = max_length is not None and len(item) >= max_length  # no room for padding
-    own_pad_id = getattr(model.config, "pad_token_id", None)
-    # Few distinct widths, so that most are cached.
-    sizes = (len(item).bit_length(), widest.bit_length(), widest > len(item))
-    key = (*sorted(item.features), *read, full, pad_id, own_pad_id, *sizes)
     known: dict[Hashable, BatchCapacity] = get_facts(model).batch_capacities
-    if key not in known:
-        run = partial(compute_plain_logits, model) if compute is None else compute
-        known[key] = _probe_capacity(run, item, pad_id, device, max_length, widest)
-    return known[key]
+    run = partial(compute_plain_logits, model) if read_output is None else read_output
+    build = partial(collate, pad_id=pad_id, device=device)
+    capacities = []
+    for item in probes.values():
+        # The readout matters as much as the model: a head may read the last position, padding or not.
+        read = (
+            type(item.reading).__name__,
+            bool(item.answer),
+            item.picture is None,
+            read_output is None,
+        )
+        full = max_length is not None and len(item) >= max_length  # no room for padding
+        own_pad_id = getattr(model.config, "pad_token_id", None)
+        # Few distinct widths, so that most are cached.
+        sizes = (len(item).bit_length(), widest.bit_length(), widest > len(item))
+        key = (*sorted(item.features), *read, full, pad_id, own_pad_id, *sizes)
+        if key not in known:
+            known[key] = _probe_capacity(run, build, item, max_length, widest)
+        capacities.append(known[key])
+    return max(capacities, key=("mixed", "equal", "single").index)
 
 
 def _probe_capacity(
     run: BatchOutput,
+    build: Callable[..., Batch],
     item: EncodedInput,
-    pad_id: int | None,
-    device: torch.device,
     max_length: int | None,
     widest: int,
 ) -> BatchCapacity:
-    alone = run(collate([item], pad_id=pad_id, device=device))
+    alone = run(build([item]))
     try:
-        several = run(collate([item, _reverse_tokens(item), item], pad_id=pad_id, device=device))
+        several = run(build([item, _reverse_tokens(item), item]))
     except _REFUSALS:
         return "single"
     if not (_is_close(several[:1], alone) and _is_close(several[2:], alone)):
@@ -103,8 +91,7 @@ def _probe_capacity(
         return "equal"
     try:
         for width in sorted(widths):
-            padded = collate([item], pad_id=pad_id, device=device, width=width)
-            if not _is_close(run(padded), alone):
+            if not _is_close(run(build([item], width=width)), alone):
                 return "equal"
     except _REFUSALS:
         return "equal"

@@ -7,8 +7,9 @@ captured in a block is dropped with the rest, and captured anew when the block r
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from contextvars import Context, copy_context
+from dataclasses import dataclass, field
 from functools import partial
 from threading import get_ident
 from typing import Any
@@ -38,6 +39,7 @@ def mark_uncheckpointable(model: Any, error: UnsuitableModel) -> None:
     )
 
 
+@dataclass(eq=False)
 class BlockCheckpoints:
     """The checkpointed blocks of one forward pass.
 
@@ -45,24 +47,23 @@ class BlockCheckpoints:
     weakly: whoever takes the backward pass holds it.
     """
 
-    def __init__(
-        self, recorder: ForwardRecorder | None = None, *, recognises: bool = False
-    ) -> None:
-        """Take the recorder of the pass, if it has one, and whether it recognises attention."""
-        self.recorder = recorder
-        self.recognises = recognises
-        self.differences: list[Tensor] = []  # of each block: whether its second run differed
-        self.context: Context | None = (
-            None  # of a backward pass, which may run blocks in its own threads
-        )
-        self._thread = get_ident()  # another thread may run the model meanwhile
-        self._is_inside = False
-        self._last_layers: list[AttentionLayer] = []
+    recorder: ForwardRecorder | None = None  # of the pass, if it has one
+    recognises: bool = False  # whether the recorder recognises attention
+    # Of each block: whether its second run differed.
+    differences: list[Tensor] = field(default_factory=list)
+    context: Context | None = None  # of a backward pass, which may run blocks in its own threads
+    _thread: int = field(default_factory=get_ident)  # another may run the model meanwhile
+    _is_inside: bool = False
+    _last_layers: list[AttentionLayer] = field(default_factory=list)
 
     def watch(self, model: nn.Module, stack: ExitStack) -> None:
         """Checkpoint every outermost member of a ModuleList until the stack is closed."""
         for block in get_parts(model).blocks:
-            stack.callback(_restore_forward, block, vars(block).get("forward"))
+            own = vars(block).get("forward")  # of the instance, if it has one
+            if own is None:
+                stack.callback(delattr, block, "forward")
+            else:
+                stack.callback(setattr, block, "forward", own)
             block.forward = partial(self._run, block.forward)
 
     def _run(self, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -104,55 +105,43 @@ class BlockCheckpoints:
 _OTHER_RESULT = "a block does not give the same when it is run again"
 
 
+@dataclass(eq=False)
 class _BlockRun:
     """The first and the second run of one block."""
 
-    def __init__(
-        self, forward: Callable[..., Any], first: int, owner: ReferenceType[BlockCheckpoints]
-    ) -> None:
-        self._forward = forward
-        self._first = first  # the number of the first attention layer inside
-        self._owner = owner
-        self._has_run = False
-        self._output: Tensor | None = None  # of the first run, without its graph
+    forward: Callable[..., Any]
+    first: int  # the number of the first attention layer inside
+    owner: ReferenceType[BlockCheckpoints]
+    has_run: bool = False
+    output: Tensor | None = None  # of the first run, without its graph
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not self._has_run:
-            result = self._forward(*args, **kwargs)
-            self._has_run, self._output = True, _find_hidden_state(result)
+        if not self.has_run:
+            result = self.forward(*args, **kwargs)
+            self.has_run, self.output = True, _find_hidden_state(result)
             return result
-        owner = self._owner()
+        owner = self.owner()
         assert owner is not None and owner.context is not None, "a backward pass runs in run_again"
         result = owner.context.copy().run(self._record_again, owner, *args, **kwargs)
         output = _find_hidden_state(result)
-        if output is not None and self._output is not None:
+        if output is not None and self.output is not None:
             # A tensor, not a bool: reading it here would synchronise the device for each block.
-            bound = _MAX_ROUNDINGS * torch.finfo(output.dtype).eps * self._output.abs().amax()
-            owner.differences.append((output - self._output).abs().amax() > bound)
+            bound = _MAX_ROUNDINGS * torch.finfo(output.dtype).eps * self.output.abs().amax()
+            owner.differences.append((output - self.output).abs().amax() > bound)
         return result
 
     def _record_again(self, owner: BlockCheckpoints, *args: Any, **kwargs: Any) -> Any:
         recorder = owner.recorder
         if recorder is None:
-            return self._forward(*args, **kwargs)
-        with (
-            recorder.record_again(self._first),
-            AttentionRecogniser(len(recorder.batch), recorder.record)
-            if owner.recognises
-            else nullcontext(),
-        ):
-            return self._forward(*args, **kwargs)
+            return self.forward(*args, **kwargs)
+        with ExitStack() as stack:
+            stack.enter_context(recorder.record_again(self.first))
+            if owner.recognises:
+                stack.enter_context(AttentionRecogniser(len(recorder.batch), recorder.record))
+            return self.forward(*args, **kwargs)
 
 
 def _find_hidden_state(result: Any) -> Tensor | None:
     """Return a block's hidden state, its only result or the first one, without its graph."""
     state = result[0] if isinstance(result, tuple | list) and result else result
     return state.detach() if isinstance(state, Tensor) and state.is_floating_point() else None
-
-
-def _restore_forward(block: nn.Module, own: Any) -> None:
-    """Undo the wrapping of a block's forward pass; `own` is that of the instance, if it had one."""
-    if own is None:
-        del block.forward
-    else:
-        block.forward = own

@@ -160,14 +160,19 @@ def _evaluate_at_embeddings(
                 return _evaluate_at_embeddings(
                     model, batch, leaf, targets, of=of, slope=True, checkpoint=False
                 )
-            grad = undo_gradient_scale(grad, scale)
+            if grad is not None and scale is not None:
+                grad = undo_gradient_scale(grad, scale)
     # Cloned outside inference mode, so that the caller may differentiate through the value.
     return value.detach().clone(), grad
 
 
 def _compute_logits(model: Any, batch: Batch, leaf: Tensor, stack: ExitStack) -> Tensor:
-    if batch.has_images:
-        return compute_logits(model, _replace_pixels(batch, leaf))
+    picture = batch.items[0].picture
+    if picture is not None:  # patches stand at their token positions
+        image_patches = leaf[:, picture.lead : picture.lead + len(picture)]
+        _, channels, height, width = batch.inputs["pixel_values"].shape
+        pixels = join_patches(image_patches, picture.grid, (channels, height, width))
+        return compute_logits(model, replace(batch, inputs={"pixel_values": pixels}))
     swapper = _EmbeddingReplacer(batch, leaf)
     swapper.watch_embeddings(model, stack)
     logits = compute_logits(model, batch)
@@ -176,13 +181,3 @@ def _compute_logits(model: Any, batch: Batch, leaf: Tensor, stack: ExitStack) ->
     if missing or swapper.places <= {"later"}:
         raise build_no_lookup_error()
     return logits
-
-
-def _replace_pixels(batch: Batch, patches: Tensor) -> Batch:
-    """Return the batch with its pixels replaced, given as patches at their token positions."""
-    picture, pixels = batch.items[0].picture, batch.inputs["pixel_values"]
-    assert picture is not None
-    image_patches = patches[:, picture.lead : picture.lead + len(picture)]
-    _, channels, height, width = pixels.shape
-    new_pixels = join_patches(image_patches, picture.grid, (channels, height, width))
-    return replace(batch, inputs={"pixel_values": new_pixels})

@@ -11,12 +11,12 @@ than rounding are there two more, to see how much the model differs from itself:
 could foresee in a deep model in half precision.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cache, partial
 from inspect import signature
-from threading import Thread
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -27,15 +27,14 @@ from whence.data.batches import Batch
 from whence.data.readout import SimilarityReadout
 from whence.models.facts import find_token_embeddings, get_facts, hold_parts
 from whence.tracing.attention_interface import (
-    bypass_routing,
-    clear_attention_overrides,
-    is_attention_unmodified,
-    list_attention_implementations,
+    attention_override,
+    list_attention_configs,
     route_attention,
+    routed_configs,
+    weight_edit,
 )
-from whence.tracing.attention_layer import AttentionLayer
 from whence.tracing.out_of_memory import is_device_lost, is_out_of_memory
-from whence.tracing.restore import restore_on_exit
+from whence.tracing.restore import restore_on_exit, set_variable
 from whence.tracing.target import (
     check_finite,
     count_last_positions,
@@ -48,69 +47,53 @@ _DENSE_MASK_IMPLEMENTATIONS = frozenset({"sdpa", "eager", None})
 Result = TypeVar("Result")
 
 
-def can_route_unobserved(model: Any) -> bool:
-    """Return whether a model's attention may be routed through whence when nothing is recorded."""
-    return bool(_list_replaceable_implementations(model))
-
-
-def _list_replaceable_implementations(model: Any) -> list[str | None]:
-    """Return a model's attention implementations if all may be routed unobserved; else nothing."""
-    own = list_attention_implementations(model) if get_facts(model).is_routable else []
+def list_replaceable_implementations(model: Any) -> list[str | None]:
+    """Return a model's attention implementations if all may be routed when nothing is recorded; else nothing."""
+    configs = list_attention_configs(model) if get_facts(model).is_routable else None
+    own = [config._attn_implementation for config in configs or ()]
     return own if _DENSE_MASK_IMPLEMENTATIONS.issuperset(own) else []
 
 
-class UnobservedRunner:
-    """Runs work with a model's attention routed, until a run shows that routing does not work."""
-
-    def __init__(self, model: Any, routing: ExitStack, own: list[str | None]) -> None:
-        """Route attention on this stack, unless the model has no replaceable implementations of its `own`."""
-        self._model = model
-        self._routing = routing
-        self._adds = "eager" in own  # the model's own masks are additive
-        self._used = False
-        self._is_routed = bool(own)
-        if own:
-            routing.enter_context(clear_attention_overrides())
-            routing.enter_context(route_attention(model, self))
-
-    def attention(self, _: AttentionLayer) -> None:
-        """Record that an attention call was routed; the layer itself is not kept."""
-        self._used = True
-
-    def __call__(
-        self, work: Callable[[], Result], agrees: Callable[[Result], bool] | None = None
-    ) -> Result:
-        """Run work that calls the model at least once; repeat it unrouted if routing failed."""
-        if not self._is_routed:
-            return work()
-        try:
-            result = work()
-        except (RuntimeError, TypeError) as error:
-            if self._used or not self._adds or is_out_of_memory(error):
-                raise
-        else:
-            if self._used and (agrees is None or agrees(result)):
-                return result
-        # The model bypassed the routing, perhaps with masks that it does not take, or gave other outputs.
-        get_facts(self._model).is_routable = False
-        self._routing.close()
-        self._is_routed = False
-        return work()
-
-
 @contextmanager
-def route_unobserved(model: Any) -> Iterator[UnobservedRunner]:
-    """Yield a runner of work with the model's attention routed, or a plain one if it cannot be."""
-    with hold_parts(model), ExitStack() as stack:
-        yield UnobservedRunner(model, stack, _list_replaceable_implementations(model))
+def route_unobserved(model: Any) -> Iterator[Callable[..., Any]]:
+    """Yield a runner of work that calls the model at least once, with its attention routed if it can be.
+
+    It takes the work and, optionally, whether its result agrees with the model left to itself. Work is
+    repeated unrouted if routing failed.
+    """
+    with hold_parts(model), ExitStack() as routing:
+        own, used = list_replaceable_implementations(model), set[bool]()
+        if own:
+            routing.enter_context(set_variable(attention_override, "own"))
+            routing.enter_context(set_variable(weight_edit, None))
+            routing.enter_context(route_attention(model, lambda _: used.add(True)))
+
+        def run(work: Callable[[], Any], agrees: Callable[[Any], bool] = lambda _: True) -> Any:
+            if not own:
+                return work()
+            try:
+                result = work()
+            except (RuntimeError, TypeError) as error:
+                # An eager model's own masks are additive.
+                if used or "eager" not in own or is_out_of_memory(error):
+                    raise
+            else:
+                if used and agrees(result):
+                    return result
+            # The model bypassed the routing, perhaps with masks that it does not take, or gave other outputs.
+            get_facts(model).is_routable = False
+            routing.close()
+            own.clear()
+            return work()
+
+        yield run
 
 
-def run_without_dense_masks(
-    model: Any, work: Callable[[], Result], agrees: Callable[[Result], bool] | None = None
-) -> Result:
+def run_without_dense_masks(model: Any, work: Callable[[], Result]) -> Result:
     """Run work that calls the model at least once, without dense masks where that is possible."""
-    with route_unobserved(model) as runner:
-        return runner(work, agrees)
+    with route_unobserved(model) as run:
+        result: Result = run(work)
+        return result
 
 
 def run_forward(model: Any, batch: Batch) -> Any:
@@ -141,20 +124,8 @@ def run_forward(model: Any, batch: Batch) -> Any:
 
 def _fails_alone(run: Callable[[], Any]) -> bool:
     """Return whether a model fails without whence: in another thread, where our hooks do nothing."""
-    failed: list[bool] = []
-
-    def work() -> None:
-        try:
-            with torch.no_grad():
-                run()
-            failed.append(False)
-        except BaseException:  # any error here is the model's own
-            failed.append(True)
-
-    thread = Thread(target=work, daemon=True)
-    thread.start()
-    thread.join()
-    return failed == [True]
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(torch.no_grad()(run)).exception() is not None
 
 
 def _build_model_error(model: Any, error: BaseException) -> ModelFailed:
@@ -180,40 +151,37 @@ _MAX_ERROR_CHARACTERS = 300  # of a model's error message: some fill a whole pag
 
 def compute_logits(model: Any, batch: Batch) -> Tensor:
     """Run the model and return its logits, (batch, labels); the caller sets hooks and modes."""
-    return _read_logits(model, batch, run_forward(model, batch))
-
-
-def _read_logits(model: Any, batch: Batch, output: Any) -> Tensor:
+    output = run_forward(model, batch)
     return check_finite(read_logits(output, batch, type(model).__name__), "logits")
 
 
 def run_unobserved(model: Any, batch: Batch) -> Any:
     """Run the model without recording, and return its output, checked once against its own pass."""
-    return run_without_dense_masks(
-        model, partial(run_forward, model, batch), _build_faithfulness_check(model, batch)
+    with route_unobserved(model) as run:
+        return _run_checked(run, model, batch)
+
+
+def _run_checked(run: Callable[..., Any], model: Any, batch: Batch) -> Any:
+    forward = partial(run_forward, model, batch)
+    return run(
+        forward,
+        lambda output: is_faithful(model, "seam", batch, select_output_tensors(output), forward),
     )
-
-
-def _build_faithfulness_check(model: Any, batch: Batch) -> Callable[[Any], bool]:
-    run = partial(run_forward, model, batch)
-    return lambda output: is_faithful(model, "seam", batch, select_output_tensors(output), run)
 
 
 @contextmanager
 def open_plain_forward(model: Any) -> Iterator[Callable[[Batch], Tensor]]:
     """Yield a function from a batch to its logits, (batch, labels), without gradients or recording."""
-    with restore_on_exit(model), torch.inference_mode(), route_unobserved(model) as runner:
+    with restore_on_exit(model), torch.inference_mode(), route_unobserved(model) as run:
         devices = {weight.get_device() for weight in model.parameters() if weight.is_cuda}
 
-        def logits_of(batch: Batch) -> Tensor:
+        def compute(batch: Batch) -> Tensor:
             # The same random state for every pass: Reformer draws its hashes.
             with torch.random.fork_rng(devices=sorted(devices)):
-                output = runner(
-                    partial(run_forward, model, batch), _build_faithfulness_check(model, batch)
-                )
-            return _read_logits(model, batch, output)
+                output = _run_checked(run, model, batch)
+            return check_finite(read_logits(output, batch, type(model).__name__), "logits")
 
-        yield logits_of
+        yield compute
 
 
 def compute_plain_logits(model: Any, batch: Batch) -> Tensor:
@@ -231,7 +199,8 @@ def _list_parameters(forward: Callable[..., Any]) -> frozenset[str]:
 # "tape"; "segments": blocks run without their graph.
 CaptureRoute = Literal["seam", "recognised", "tape", "segments"]
 
-_is_comparison: ContextVar[bool] = ContextVar("whence_checking", default=False)
+# Whether this thread is in a comparison pass, which is not counted as a forward pass.
+is_comparison: ContextVar[bool] = ContextVar("whence_checking", default=False)
 
 _OUTPUT_NAMES = ("logits", "start_logits", "end_logits", "logits_per_image", "logits_per_text")
 # Batch x tokens x tokens up to which a model's own pass is affordable with dense masks and maps: one
@@ -246,11 +215,6 @@ _FLOAT32_TOLERANCE, _MAX_ROUNDINGS = 1e-4, 4
 _NOISE_FACTOR = 8
 
 
-def is_comparing_runs() -> bool:
-    """Return whether this thread is in a comparison pass, which is not counted as a forward pass."""
-    return _is_comparison.get()
-
-
 def select_output_tensors(output: Any) -> dict[str, Tensor]:
     """Return the logits of a model's output by name, or its first floating-point tensor."""
     named = {name: getattr(output, name, None) for name in _OUTPUT_NAMES}
@@ -258,13 +222,7 @@ def select_output_tensors(output: Any) -> dict[str, Tensor]:
     if tensors:
         return tensors
     parts = output.values() if isinstance(output, Mapping) else output
-    parts = (
-        parts
-        if isinstance(parts, tuple | list)
-        else [parts]
-        if isinstance(parts, Tensor)
-        else list(parts)
-    )
+    parts = [parts] if isinstance(parts, Tensor) else list(parts)
     floats = (value for value in parts if isinstance(value, Tensor) and value.is_floating_point())
     first = next(floats, None)
     return {} if first is None else {"first": first.detach()}
@@ -281,12 +239,9 @@ def is_faithful(
 
     `run` runs the model on the batch. The result is cached; a model altered on purpose is not compared.
     """
-    if (
-        is_known_faithful(model, route)
-        or not outputs
-        or not is_attention_unmodified()
-        or get_facts(model).override is not None  # it is being altered
-    ):
+    facts, key = get_facts(model), build_route_key(model, route)
+    modified = attention_override.get() != "own" or weight_edit.get() is not None
+    if key in facts.verified_routes or not outputs or modified or facts.override is not None:
         return True
     try:
         small = len(batch) * batch.real.shape[1] ** 2 <= _MAX_COMPARED_CELLS
@@ -300,19 +255,14 @@ def is_faithful(
     if same is None:
         same = _is_same_when_truncated(model, batch.inputs)
     if same:
-        get_facts(model).verified_routes.add((route, _get_own_implementation(model)))
+        facts.verified_routes.add(key)
     return same
 
 
-def is_known_faithful(model: Any, route: CaptureRoute) -> bool:
-    """Return whether a capture route was already found to give the model's own output."""
-    return (route, _get_own_implementation(model)) in get_facts(model).verified_routes
-
-
-def _get_own_implementation(model: Any) -> str | None:
-    """Return the model's own attention implementation, which its owner may change at any time."""
+def build_route_key(model: Any, route: CaptureRoute) -> Hashable:
+    """Return a route with the model's own attention implementation, which its owner may change at any time."""
     config = getattr(model, "config", None)
-    return getattr(config, "_attn_implementation_internal", None)
+    return route, getattr(config, "_attn_implementation_internal", None)
 
 
 def _is_same_when_truncated(model: Any, inputs: Mapping[str, Any]) -> bool:
@@ -336,10 +286,12 @@ def _is_same_when_truncated(model: Any, inputs: Mapping[str, Any]) -> bool:
 def _is_same_output(
     model: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Tensor], run: Callable[[], Any]
 ) -> bool:
-    with _run_for_comparison(model), bypass_routing():
+    with _run_for_comparison(model), set_variable(routed_configs, frozenset()):
         expected = select_output_tensors(run())
         difference = _compute_difference(outputs, expected, inputs)
-        precision = _compute_precision(model)
+        # The rounding step (eps) of the coarsest dtype among the weights.
+        dtypes = {weight.dtype for weight in model.parameters() if weight.dtype.is_floating_point}
+        precision = max(torch.finfo(dtype).eps for dtype in {*dtypes, torch.float64})
         if difference <= max(_FLOAT32_TOLERANCE, _MAX_ROUNDINGS * precision):
             return True
         noise = 0.0
@@ -357,12 +309,8 @@ def _is_same_output(
 @contextmanager
 def _run_for_comparison(model: Any) -> Iterator[None]:
     """Mark forward passes inside the block as comparison passes, without gradients."""
-    token = _is_comparison.set(True)
-    try:
-        with restore_on_exit(model), torch.no_grad():
-            yield
-    finally:
-        _is_comparison.reset(token)
+    with set_variable(is_comparison, True), restore_on_exit(model), torch.no_grad():
+        yield
 
 
 def _compute_difference(
@@ -386,12 +334,6 @@ def _compute_difference(
         difference = (output - other)[fine].abs().max() / (other[fine].abs().max() + 1e-7)
         worst = max(worst, float(difference) if bool(difference.isfinite()) else float("inf"))
     return worst
-
-
-def _compute_precision(model: Any) -> float:
-    """Return the rounding step (eps) of the coarsest dtype among a model's weights."""
-    dtypes = {weight.dtype for weight in model.parameters() if weight.dtype.is_floating_point}
-    return max(torch.finfo(dtype).eps for dtype in {*dtypes, torch.float64})
 
 
 def _perturb_embeddings(model: Any, precision: float, turn: int, stack: ExitStack) -> None:

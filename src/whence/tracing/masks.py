@@ -9,6 +9,7 @@ written out.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -25,45 +26,24 @@ AttentionBand = tuple[int | None, int | None]  # visible keys to the left and ri
 
 _ROWS_AT_A_TIME = 128  # rows of a band checked together: 4 MiB of booleans at 32,768 keys
 
+# Attention implementations that do not take "no mask" plus `is_causal` for causal attention: only kernels with a
+# causal flag do. Eager attention adds the mask it gets, and without one attends to all keys: there decoders always
+# make masks, and `is_causal` of modules is missing or wrong.
+WITHOUT_CAUSAL_FLAG = frozenset({"eager", "paged|eager", "flex_attention", None})
+
 # Bands of mask functions of positions alone, by fingerprint, local size and number of positions.
 _known_bands: dict[Hashable, AttentionBand | None] = {}
 
 
+@dataclass(eq=False)
 class _MaskContent:
     """The content of a lazy mask, shared by its aliases."""
 
-    def __init__(self, visible: VisibleKeys, dtype: torch.dtype) -> None:
-        self._visible = visible
-        self.dtype = dtype
-        self._dense: Tensor | None = (
-            None  # the materialised mask, once it may have been written into
-        )
-
-    def visible(self) -> VisibleKeys:
-        """Return the current visible keys."""
-        return self._visible if self._dense is None else VisibleKeys(dense=self._dense.clone())
-
-    def materialise(self, size: Sequence[int], device: torch.device) -> Tensor:
-        """Return the mask as a tensor, in its current state."""
-        if self._dense is not None:
-            return self._dense
-        queries, keys = size[2:]
-        mask = self._visible.build_mask(torch.arange(queries, device=device), keys)
-        if mask is None:
-            mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
-        if self.dtype != torch.bool:  # additive: the dtype's lowest number, as in transformers
-            zero = torch.zeros((), dtype=self.dtype, device=device)
-            mask = torch.where(mask, zero, torch.finfo(self.dtype).min)
-        return mask.expand(*size)
-
-    def materialise_writable(self, size: Sequence[int], device: torch.device) -> Tensor:
-        """Return the mask as a tensor that may be written into; later reads see the writes."""
-        if self._dense is None:
-            # A copy with memory of its own: the padding mask inside belongs to the caller.
-            mask = self.materialise((-1, -1, *size[2:]), device)
-            mask = mask.clone(memory_format=torch.contiguous_format)
-            self._dense = mask.expand(*size)
-        return self._dense
+    visible: VisibleKeys
+    size: Sequence[int]
+    device: torch.device
+    dtype: torch.dtype
+    dense: Tensor | None = None  # the materialised mask, once it may have been written into
 
 
 class LazyMask(Tensor):
@@ -73,38 +53,45 @@ class LazyMask(Tensor):
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
-    def __new__(
-        cls,
-        visible: VisibleKeys,
-        size: Sequence[int],
-        device: torch.device,
-        dtype: torch.dtype = torch.bool,
-    ) -> "LazyMask":
+    def __new__(cls, content: _MaskContent) -> "LazyMask":
         """Build the mask; it takes no memory."""
-        return cls._from_content(_MaskContent(visible, dtype), size, device)
-
-    @classmethod
-    def _from_content(
-        cls, content: _MaskContent, size: Sequence[int], device: torch.device
-    ) -> "LazyMask":
-        new: LazyMask = Tensor._make_wrapper_subclass(cls, size, dtype=content.dtype, device=device)
+        new: LazyMask = Tensor._make_wrapper_subclass(
+            cls, content.size, dtype=content.dtype, device=content.device
+        )
         new._content = content
         return new
 
     @property
     def visible(self) -> VisibleKeys:
         """The current visible keys."""
-        return self._content.visible()
+        dense = self._content.dense
+        return self._content.visible if dense is None else VisibleKeys(dense=dense.clone())
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"Mask({tuple(self.shape)}, {self.visible})"
 
-    def materialise(self) -> Tensor:
-        """Return the mask as an ordinary tensor."""
-        return self._content.materialise(self.shape, self.device)
+    def materialise(self, *, broadcast: bool = False) -> Tensor:
+        """Return the mask as an ordinary tensor, in its current state; `broadcast` leaves equal inputs as one."""
+        content = self._content
+        if content.dense is not None:
+            return content.dense
+        queries, keys = content.size[2:]
+        mask = content.visible.build_mask(torch.arange(queries, device=content.device), keys)
+        if mask is None:
+            mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=content.device)
+        if content.dtype != torch.bool:  # additive: the dtype's lowest number, as in transformers
+            zero = torch.zeros((), dtype=content.dtype, device=content.device)
+            mask = torch.where(mask, zero, torch.finfo(content.dtype).min)
+        return mask.expand(-1, -1, queries, keys) if broadcast else mask.expand(*content.size)
 
     def _materialise_writable(self) -> Tensor:
-        return self._content.materialise_writable(self.shape, self.device)
+        """Return the mask as a tensor that may be written into; later reads see the writes."""
+        content = self._content
+        if content.dense is None:
+            # A copy with memory of its own: the padding mask inside belongs to the caller.
+            mask = self.materialise(broadcast=True).clone(memory_format=torch.contiguous_format)
+            content.dense = mask.expand(*content.size)
+        return content.dense
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -115,7 +102,7 @@ class LazyMask(Tensor):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         if func in _ALIAS_OPS and isinstance(args[0], LazyMask):
-            return cls._from_content(args[0]._content, args[0].shape, args[0].device)
+            return cls(args[0]._content)
         # The result may be a view of the argument, or the argument itself.
         may_alias = any(argument.alias_info is not None for argument in func._schema.arguments)
         convert = LazyMask._materialise_writable if may_alias else LazyMask.materialise
@@ -127,90 +114,73 @@ _ALIAS_OPS = {torch.ops.aten.detach.default, torch.ops.aten.alias.default}
 
 
 def build_lazy_mask_function(
-    build_dense: Callable[..., Tensor | None],
-    bands: Mapping[MaskFunction, AttentionBand],
-    relies_on_flag: Callable[[Any], bool] = lambda _: True,
+    build_dense: Callable[..., Tensor | None], bands: Mapping[MaskFunction, AttentionBand]
 ) -> Callable[..., Tensor | None]:
     """Return a mask function for transformers that builds lazy masks instead of `sdpa_mask`'s tensors.
 
     `bands` maps mask functions to their bands. The function `build_dense` makes masks that need `vmap`,
     masks of a compiled model, and those of transformers before 5.3, which passes other arguments. A
-    model that does not rely on the causal flag (`relies_on_flag`) always gets a mask, because its
-    modules may be wrong about causality; an eager model's mask is additive once materialised.
+    model whose own attention has no causal flag always gets a mask, because its modules may be wrong
+    about causality; an eager model's mask is additive once materialised.
     """
 
-    def mask(*args: Any, **kwargs: Any) -> Tensor | None:
-        config = kwargs.get("config")
-        if not relies_on_flag(config):
-            kwargs["allow_is_causal_skip"] = False
-        unsupported = (
-            args or not kwargs.keys() >= {"q_length", "mask_function"} or kwargs.get("use_vmap")
+    def build_mask(*args: Any, **given: Any) -> Tensor | None:
+        own = getattr(given.get("config"), "_attn_implementation_internal", "sdpa")
+        if own in WITHOUT_CAUSAL_FLAG:
+            given["allow_is_causal_skip"] = False
+        padding, q_offset = given.get("attention_mask"), given.get("q_offset", 0)
+        known = (
+            not args and given.keys() >= {"q_length", "mask_function"} and not given.get("use_vmap")
         )
-        dynamic = isinstance(kwargs.get("q_offset"), Tensor) or torch.compiler.is_compiling()
-        padding = kwargs.get("attention_mask")
+        dynamic = isinstance(q_offset, Tensor) or torch.compiler.is_compiling()
         flat = padding is None or (type(padding) is Tensor and padding.dim() == 2)
-        if unsupported or dynamic or not flat:
-            return build_dense(*args, **kwargs)
-        return _build_lazy_mask(bands, **kwargs)
+        if not known or dynamic or not flat:
+            return build_dense(*args, **given)
+        queries, key_count, kv_offset = (
+            given["q_length"],
+            given["kv_length"],
+            given.get("kv_offset", 0),
+        )
+        whole, trailing, keys = True, False, None
+        if padding is not None:  # the padding mask of all tokens so far
+            missing = max(0, key_count + kv_offset - padding.shape[1])
+            keys = F.pad(padding.bool(), (0, missing))[:, kv_offset : kv_offset + key_count]
+            comes_back = (keys[:, 1:] & ~keys[:, :-1]).any()
+            # In one device sync: whether there is no padding, and whether all of it is at the end.
+            whole, trailing = torch.stack((keys.all(), ~comes_back)).tolist()
+        local_size, function = given.get("local_size"), given["mask_function"]
+        local = local_size is not None and key_count >= local_size
+        skips = given.get("allow_is_bidirectional_skip", False) or (
+            given.get("allow_is_causal_skip", True) and queries in (1, key_count)
+        )
+        # transformers returns None here too: all keys, or all earlier keys, by the layer's causal flag.
+        if whole and not local and skips:
+            return None
+        device, band = torch.device(given.get("device", "cpu")), None
+        if q_offset == kv_offset:
+            band = bands.get(function) or _find_band(
+                function, local_size, max(queries, key_count), device
+            )
 
-    return mask
+        def rule(rows: Tensor) -> Tensor:
+            inputs = torch.arange(given["batch_size"], device=rows.device)
+            places = torch.arange(key_count, device=rows.device) + kv_offset
+            mask = _evaluate_mask_function(function, inputs, rows + q_offset, places)
+            return mask.expand(-1, -1, len(rows), key_count)
 
+        left, right = band or (None, None)
+        visible = VisibleKeys(
+            left=left,
+            right=right,
+            keys=None if whole else keys,
+            rule=rule if band is None else None,
+            trailing=trailing,
+        )
+        dtype = given.get("dtype") if own == "eager" else None
+        size = (given["batch_size"], 1, queries, key_count)
+        return LazyMask(_MaskContent(visible, size, device, dtype or torch.bool))
 
-def _build_lazy_mask(
-    bands: Mapping[MaskFunction, AttentionBand],
-    *,
-    batch_size: int,
-    q_length: int,
-    kv_length: int,
-    mask_function: MaskFunction,
-    q_offset: int = 0,
-    kv_offset: int = 0,
-    attention_mask: Tensor | None = None,
-    local_size: int | None = None,
-    allow_is_causal_skip: bool = True,
-    allow_is_bidirectional_skip: bool = False,
-    device: torch.device | str = "cpu",
-    dtype: torch.dtype | None = None,
-    config: Any = None,
-    **_: Any,
-) -> LazyMask | None:
-    whole, trailing, keys = True, False, None
-    if attention_mask is not None:  # the padding mask of all tokens so far
-        missing = max(0, kv_length + kv_offset - attention_mask.shape[1])
-        keys = F.pad(attention_mask.bool(), (0, missing))[:, kv_offset : kv_offset + kv_length]
-        comes_back = (keys[:, 1:] & ~keys[:, :-1]).any()
-        # In one device sync: whether there is no padding, and whether all of it is at the end.
-        whole, trailing = torch.stack((keys.all(), ~comes_back)).tolist()
-    local = local_size is not None and kv_length >= local_size
-    square = q_length in (1, kv_length)
-    skips = allow_is_bidirectional_skip or (allow_is_causal_skip and square)
-    # transformers returns None here too: all keys, or all earlier keys, by the layer's causal flag.
-    if whole and not local and skips:
-        return None
-    device = torch.device(device)
-    band = bands.get(mask_function)
-    if band is None and q_offset == kv_offset:
-        band = _find_band(mask_function, local_size, max(q_length, kv_length), device)
-    elif q_offset != kv_offset:
-        band = None
-
-    def rule(rows: Tensor) -> Tensor:
-        inputs = torch.arange(batch_size, device=rows.device)
-        places = torch.arange(kv_length, device=rows.device) + kv_offset
-        mask = _evaluate_mask_function(mask_function, inputs, rows + q_offset, places)
-        return mask.expand(-1, -1, len(rows), kv_length)
-
-    left, right = band or (None, None)
-    visible = VisibleKeys(
-        left=left,
-        right=right,
-        keys=None if whole else keys,
-        rule=rule if band is None else None,
-        trailing=trailing,
-    )
-    additive = getattr(config, "_attn_implementation_internal", None) == "eager"
-    mask_dtype = dtype if additive and dtype is not None else torch.bool
-    return LazyMask(visible, (batch_size, 1, q_length, kv_length), device, mask_dtype)
+    return build_mask
 
 
 def _evaluate_mask_function(

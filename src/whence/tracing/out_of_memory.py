@@ -8,6 +8,7 @@ import gc
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -44,45 +45,37 @@ def is_device_lost(error: BaseException) -> bool:
     return "CUDA error" in str(error) and not is_out_of_memory(error)
 
 
+@dataclass(eq=False)
 class RetryHalved(Generic[T]):
     """Iterator over parts of work on a model; a part that runs out of memory comes back in halves.
 
     Work on a part belongs inside `retry_halved`. `kind` names the work: a size that does not fit one
-    kind may fit another. `cells` returns the size of a part.
+    kind may fit another.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        kind: str,
-        parts: Iterable[Sequence[T]],
-        cells: Callable[[Sequence[T]], int],
-        advice: Callable[[T], str] | None = None,
-    ) -> None:
-        self._model = model
-        self._kind = kind
-        self._parts = iter(parts)
-        self._cells = cells
-        self._advice = advice
-        self._queue: list[Sequence[T]] = []  # the next one last
-        self._failed = False
+    model: Any
+    kind: str
+    parts: Iterable[Sequence[T]]
+    cells: Callable[[Sequence[T]], int]  # the size of a part
+    advice: Callable[[T], str] | None = None
+    _queue: list[Sequence[T]] = field(default_factory=list)  # the next one last
+    _failed: bool = False
 
     def __iter__(self) -> Iterator[Sequence[T]]:
-        while True:
-            if self._failed:  # the failed attempt's tensors are unreferenced by now
-                _free_memory()
-                self._failed = False
-            if not self._queue:
-                part = next(self._parts, None)
-                if part is None:
-                    return
-                self._queue.append(part)
-            part = self._queue.pop()
-            fitted = _fitting_cells.get(self._model, {}).get(self._kind)
-            if fitted is not None and len(part) > 1 and self._cells(part) > fitted:
-                self._halve(part)
-            else:
+        for whole in self.parts:
+            self._queue.append(whole)
+            while self._queue:
+                part = self._queue.pop()
+                fitted = _fitting_cells.get(self.model, {}).get(self.kind)
+                if fitted is not None and len(part) > 1 and self.cells(part) > fitted:
+                    self._halve(part)
+                    continue
                 yield part
+                if self._failed:  # the failed attempt's tensors are unreferenced by now
+                    self._failed = False
+                    gc.collect()
+                    if torch.cuda.is_available():
+                        torch.cuda.empty_cache()
 
     @contextmanager
     def retry_halved(self, part: Sequence[T]) -> Iterator[None]:
@@ -98,9 +91,9 @@ class RetryHalved(Generic[T]):
                 raise self._build_too_large_error(part[0], error) from error
             self._failed = True
             cells = self._halve(part)
-            known = _fitting_cells.setdefault(self._model, {})
+            known = _fitting_cells.setdefault(self.model, {})
             first = not known
-            known[self._kind] = min(cells, known.get(self._kind, cells))
+            known[self.kind] = min(cells, known.get(self.kind, cells))
         else:
             return
         if first:
@@ -113,13 +106,13 @@ class RetryHalved(Generic[T]):
     def _halve(self, part: Sequence[T]) -> int:
         half = (len(part) + 1) // 2
         self._queue += [part[half:], part[:half]]
-        return self._cells(part[:half])
+        return self.cells(part[:half])
 
     def _build_too_large_error(self, item: T, error: Exception) -> OutOfMemory:
-        advice = "" if self._advice is None else self._advice(item)
+        advice = "" if self.advice is None else self.advice(item)
         hint = f" {advice}" if advice else ""
         return OutOfMemory(
-            f"One input of {self._cells([item])} tokens is too large for the memory.{hint} Try a shorter one, "
+            f"One input of {self.cells([item])} tokens is too large for the memory.{hint} Try a shorter one, "
             "checkpoint=True (--checkpoint), a method without gradients, or half precision: dtype='bfloat16'. "
             f"PyTorch says: {str(error).splitlines()[0][:160] if str(error) else type(error).__name__}"
         )
@@ -138,10 +131,3 @@ def build_retry_batches(
         return len(numbers) * max(len(items[i]) for i in numbers)
 
     return RetryHalved(model, kind, plan_batches(items, policy), cells, advice)
-
-
-def _free_memory() -> None:
-    """Collect garbage, and return cached memory to the device."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()

@@ -16,12 +16,12 @@ from torch.overrides import TorchFunctionMode
 from whence.kernels.maps import VisibleKeys
 from whence.tracing.attention_interface import (
     apply_attention_override,
-    attend,
     attend_with_edit,
+    attention_override,
     edit_weights,
-    get_attention_override,
 )
 from whence.tracing.attention_layer import AttentionLayer, ComputedAttention, StoredAttention
+from whence.tracing.sdpa import attend
 
 _SOFTMAX_OPS = {torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax}
 _WEIGHT_PRESERVING_OPS = {
@@ -83,7 +83,7 @@ class AttentionRecogniser(TorchFunctionMode):
     def _call_sdpa(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
         """Call PyTorch's attention function under the active override and edit, and report the call."""
         layer = apply_attention_override(build_sdpa_layer(*args, **kwargs))
-        own = get_attention_override() == "own"
+        own = attention_override.get() == "own"
         layer.out = attend_with_edit(layer)
         if layer.out is None:
             layer.out = func(*args, **kwargs) if own else attend(layer.q, layer.k, layer.v, layer)
@@ -111,12 +111,12 @@ class AttentionRecogniser(TorchFunctionMode):
 
 def _apply_override_to_weights(weights: Tensor) -> Tensor:
     """Apply the active attention override to weights after their softmax."""
-    if get_attention_override() == "own":
+    if attention_override.get() == "own":
         return weights
     own = weights.detach()
     # A masked key has weight 0. A visible key may be rounded to 0 as well, which is rare.
     mask = own.gt(0).to(own)
-    return own if get_attention_override() == "detached" else mask / mask.sum(-1, keepdim=True)
+    return own if attention_override.get() == "detached" else mask / mask.sum(-1, keepdim=True)
 
 
 def build_sdpa_layer(

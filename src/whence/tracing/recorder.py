@@ -16,20 +16,26 @@ from torch import Tensor, nn
 from whence.core.errors import NotCapturable
 from whence.data.batches import Batch
 from whence.data.readout import SimilarityReadout
-from whence.models.facts import find_token_embeddings, get_parts
+from whence.models.facts import find_token_embeddings, get_facts, get_parts
+from whence.tracing.attention_interface import route_attention
 from whence.tracing.attention_layer import (
     AttentionLayer,
     ComputedAttention,
     TapePositions,
     find_logsumexp,
+    widen_dtype,
 )
 from whence.tracing.backward import UnsuitableModel
+from whence.tracing.recognise import AttentionRecogniser
+from whence.tracing.restore import hook_modules
 from whence.tracing.structure import (
     METHODS_WITHOUT_ATTENTION,
     EmbeddingLookup,
     EncoderDecoder,
+    split_encoder_decoder,
 )
-from whence.tracing.tape import Tape, hook_modules
+from whence.tracing.tape import Tape
+from whence.tracing.target import check_finite
 
 
 @dataclass(eq=False)
@@ -42,33 +48,22 @@ class _BlockCall:
     layers: list[AttentionLayer] = field(default_factory=list)  # attention directly inside
 
 
+@dataclass(eq=False)
 class ForwardRecorder:
     """Hooks that record the embeddings, blocks and attention layers of one forward pass."""
 
-    def __init__(
-        self, batch: Batch, *, cut: bool, tape: Tape | None = None, is_checkpointed: bool = False
-    ) -> None:
-        self.batch = batch
-        self.tape = tape
-        # While blocks are checkpointed, PyTorch's nodes hold no values to read.
-        self._is_checkpointed = is_checkpointed
-        self._refilled: Iterator[AttentionLayer] | None = None  # layers of a block that runs again
-        self._thread = get_ident()  # another thread may run the hooked model meanwhile
-        self.layers: list[AttentionLayer] = []
-        self.lookups: list[EmbeddingLookup] = []
-        self.last_output: Tensor | None = None  # output of the last block with attention
-        # If no gradients are needed, the graph is cut after every block: the head's graph remains,
-        # which is enough to find the rows that the prediction reads.
-        self._cut = cut
-        self._open: list[_BlockCall] = []
-        # A similarity model runs the other side of the comparison through blocks of its own.
-        self._compares = isinstance(batch.items[0].reading, SimilarityReadout)
-
-    def attention(self, layer: ComputedAttention) -> None:
-        """Record a routed attention call."""
-        if not self._is_checkpointed or self._refilled is not None:
-            layer.logsumexp = find_logsumexp(layer)
-        self.record(layer)
+    batch: Batch
+    # If no gradients are needed, the graph is cut after every block: the head's graph remains,
+    # which is enough to find the rows that the prediction reads.
+    cut: bool
+    tape: Tape | None = None
+    is_checkpointed: bool = False  # then PyTorch's nodes hold no values to read
+    layers: list[AttentionLayer] = field(default_factory=list)
+    lookups: list[EmbeddingLookup] = field(default_factory=list)
+    last_output: Tensor | None = None  # output of the last block with attention
+    _refilled: Iterator[AttentionLayer] | None = None  # layers of a block that runs again
+    _thread: int = field(default_factory=get_ident)  # another may run the hooked model meanwhile
+    _open: list[_BlockCall] = field(default_factory=list)
 
     @contextmanager
     def record_again(self, first: int) -> Iterator[None]:
@@ -81,15 +76,19 @@ class ForwardRecorder:
 
     def record(self, layer: AttentionLayer) -> None:
         """Record an attention call with the hidden state of its block."""
+        if isinstance(layer, ComputedAttention) and not (
+            self.is_checkpointed and self._refilled is None
+        ):
+            layer.logsumexp = find_logsumexp(layer)
         if self._refilled is not None:
             own = next(self._refilled, None)
             if own is None:
                 raise UnsuitableModel("a block attends otherwise when it is run again")
             own.refill(layer)
             return
-        if self._compares and any(frame.beside for frame in self._open):
-            return
         if self._open:
+            if any(frame.beside for frame in self._open):
+                return
             layer.hidden = self._open[-1].hidden
             self._open[-1].layers.append(layer)
             for frame in self._open:
@@ -100,18 +99,24 @@ class ForwardRecorder:
             )
         self.layers.append(layer)
 
-    def watch_blocks(self, model: nn.Module, stack: ExitStack) -> None:
-        """Hook every member of a ModuleList; those with attention inside are the model's layers."""
-        hook_modules(get_parts(model).blocks, self._enter, self._leave, stack)
+    def watch_attention(self, model: nn.Module, stack: ExitStack) -> bool:
+        """Hook the model's blocks (the members of ModuleLists) and its attention; return whether this is routed."""
+        stack.enter_context(hook_modules(get_parts(model).blocks, self._enter, self._leave))
+        if get_facts(model).is_routable and stack.enter_context(
+            route_attention(model, self.record)
+        ):
+            return True
+        stack.enter_context(AttentionRecogniser(len(self.batch), self.record))
+        return False
 
     def _enter(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if get_ident() != self._thread:
             return
-        hidden = args[0] if args else None
-        if not _is_hidden_state(hidden):
-            candidates = [*args, kwargs.get("hidden_states")]
-            hidden = next((x for x in candidates if _is_hidden_state(x)), None)
-        beside = self._compares and hidden is not None and not hidden.requires_grad
+        candidates = (*args, kwargs.get("hidden_states"))
+        hidden = next((x for x in candidates if _is_hidden_state(x)), None)
+        # A similarity model runs the other side of the comparison through blocks of its own.
+        compares = isinstance(self.batch.items[0].reading, SimilarityReadout)
+        beside = compares and hidden is not None and not hidden.requires_grad
         self._open.append(_BlockCall(hidden, beside))
 
     def _leave(self, _: nn.Module, __: tuple[Any, ...], output: Any) -> Any:
@@ -125,9 +130,9 @@ class ForwardRecorder:
         for layer in frame.layers:
             if layer.places is not None and self.tape is not None:
                 layer.places.block = self.tape.number(first)
-            if self._cut:
+            if self.cut:
                 layer.let_go()
-        if not self._cut:
+        if not self.cut:
             self.last_output = first
             return None
         self.last_output = first.detach().requires_grad_()
@@ -136,10 +141,12 @@ class ForwardRecorder:
     def watch_embeddings(self, model: Any, stack: ExitStack) -> None:
         """Make the token embeddings, or an image's pixels, the leaves of the graph.
 
-        With images, run the model on `self.batch`, which then holds the pixels as a leaf.
+        With images, run the model on `self.batch`, which then holds a copy of that leaf.
         """
         if self.batch.has_images:
-            self._watch_pixels()
+            pixels = self.batch.inputs["pixel_values"]
+            values = self._embed(model, (pixels,), pixels)
+            self.batch = replace(self.batch, inputs={**self.batch.inputs, "pixel_values": values})
             return
         try:
             table = find_token_embeddings(model)
@@ -160,13 +167,6 @@ class ForwardRecorder:
         for part in same:
             stack.callback(part.register_forward_hook(self._embed).remove)
 
-    def _watch_pixels(self) -> None:
-        pixels = self.batch.inputs["pixel_values"]
-        leaf = pixels.detach().clone().requires_grad_()
-        number = None if self.tape is None else self.tape.leaf(leaf)
-        self.lookups.append(EmbeddingLookup(pixels, leaf, number))
-        self.batch = replace(self.batch, inputs={**self.batch.inputs, "pixel_values": leaf})
-
     def _embed(self, _: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
         if get_ident() != self._thread:
             return output
@@ -176,7 +176,7 @@ class ForwardRecorder:
                 "Use leave_one_out, which needs no gradient."
             )
         leaf = output.detach().requires_grad_()
-        number = None if self.tape is None else self.tape.leaf(leaf)
+        number = None if self.tape is None else self.tape.note(leaf)
         self.lookups.append(EmbeddingLookup(args[0], leaf, number))
         return leaf.clone()  # some models write into the embeddings, which a leaf does not allow
 
@@ -243,19 +243,31 @@ def _is_token_first(logits: Tensor, output: Tensor) -> bool:
 
 
 def compute_row_weights(
-    read: Tensor, dtype: torch.dtype, recorder: ForwardRecorder, sources: int = 0, *, blind: bool
+    logits: Tensor, structure: "AttentionStructure", recorder: ForwardRecorder, *, is_checked: bool
 ) -> Tensor:
-    """Return the weights of the rows that the prediction reads, (batch, tokens), adding up to 1.
+    """Return the weights of the rows that the prediction reads, adding up to 1: (batch, tokens), or (batch, 1).
 
-    `blind`: some input has no row with a gradient, because of dead units. Then a causal model counts
-    as reading the last token, any other model the first.
+    Raises NotFinite if the logits are not and are to be checked. An input may have no row with a gradient,
+    because of dead units. Then a causal model counts as reading the last token, any other model the first.
     """
-    if blind:
-        real = recorder.batch.real[:, sources:]
+    logits, read = logits.detach(), structure.read
+    sources = 0 if structure.sides is None else structure.sides.sources
+    # Half the work of isfinite(), which takes four operations.
+    facts = [(logits - logits).eq(0).all()]
+    if read is not None:
+        facts.append(read.any(1).all())
+    fine, *seeing = torch.stack(facts).tolist()  # one device sync for both
+    if is_checked and not fine:
+        check_finite(logits, "logits")
+    real, dtype = recorder.batch.real, widen_dtype(logits.dtype)
+    if read is None:
+        if structure.pooled:
+            return torch.ones(len(real), 1, dtype=dtype, device=real.device)
+        return real.new_zeros(real.shape, dtype=logits.dtype)
+    if not all(seeing):
         default = torch.zeros_like(read)
-        default[
-            torch.arange(len(real), device=real.device), find_default_row(recorder, sources)
-        ] = True
+        inputs = torch.arange(len(read), device=read.device)
+        default[inputs, find_default_row(recorder, sources)] = True
         read = torch.where(read.any(1, keepdim=True), read, default)
     weights = read.to(dtype)
     weights = weights / weights.sum(1, keepdim=True)
@@ -271,29 +283,50 @@ def find_default_row(recorder: ForwardRecorder, sources: int = 0) -> Tensor:
     )
 
 
-def check_finite_and_read(logits: Tensor, read: Tensor | None) -> tuple[bool, bool]:
-    """Return whether all logits are finite, and whether some input has no read row, in one device sync."""
-    logits = logits.detach()
-    facts = [
-        (logits - logits).eq(0).all()
-    ]  # half the work of isfinite(), which takes four operations
-    if read is not None:
-        facts.append(read.any(1).all())
-    fine, *seeing = torch.stack(facts).tolist()
-    return bool(fine), not all(seeing)
-
-
 @torch.no_grad()
 def _is_causal_layer(layer: AttentionLayer, real: Tensor) -> bool:
     first = torch.zeros(1, dtype=torch.long, device=real.device)
     return real.shape[1] > 1 and bool(layer.weights(first)[..., 1:].eq(0).all())
 
 
+@dataclass(frozen=True, eq=False)
+class AttentionStructure:
+    """How the recorded attention makes one model: a stack of layers, one row that pools, or an encoder and a decoder."""
+
+    refusal: NotCapturable | None = None  # why it is not one stack of layers over the tokens
+    pooled: bool = False
+    sides: EncoderDecoder | None = None
+    read: Tensor | None = None  # which rows of the last block the prediction reads, (batch, rows)
+
+
+def find_attention_structure(
+    model: Any, recorder: ForwardRecorder, logits: Tensor
+) -> AttentionStructure:
+    """Return the structure of the recorded attention, or why methods cannot work on it."""
+    layers, inputs, width = recorder.layers, recorder.batch.inputs, recorder.batch.real.shape[1]
+    # Whether the only attention is one row over the tokens, outside any block.
+    pooled = len(layers) == 1 and layers[0].hidden is None
+    pooled = pooled and (layers[0].length, layers[0].v.shape[2]) == (1, width)
+    sides: EncoderDecoder | NotCapturable | None = None
+    if "decoder_input_ids" in inputs:
+        targets = inputs["decoder_input_ids"].shape[1]
+        sides = split_encoder_decoder(model, layers, width - targets, targets)
+    if isinstance(sides, NotCapturable):
+        return AttentionStructure(sides, pooled)
+    refusal = explain_refusal(model, recorder, pooled, sides)
+    if pooled or (sides is None and refusal is not None):
+        return AttentionStructure(refusal, pooled)
+    read = find_read_rows(logits, recorder, 0 if sides is None else sides.sources)
+    if isinstance(read, NotCapturable):
+        return AttentionStructure(read)
+    return AttentionStructure(refusal, sides=sides, read=read)
+
+
 def explain_refusal(
-    model: Any, recorder: ForwardRecorder, batch: Batch, pooled: bool, sides: EncoderDecoder | None
+    model: Any, recorder: ForwardRecorder, pooled: bool, sides: EncoderDecoder | None
 ) -> NotCapturable | None:
     """Return why attention methods cannot work: no attention seen, not in every layer, no square map."""
-    name = type(model).__name__
+    name, batch = type(model).__name__, recorder.batch
     if sides is not None:
         return sides.refusal(name)
     if getattr(model.config, "is_encoder_decoder", False):

@@ -16,8 +16,9 @@ from torch.nn import functional as F
 from whence.core.errors import NotCapturable
 from whence.core.types import Task
 from whence.data.batches import Batch
-from whence.tracing.attention_interface import attend
-from whence.tracing.attention_layer import AttentionLayer, ComputedAttention, multiply_by_head
+from whence.kernels.maps import multiply_by_head
+from whence.tracing.attention_layer import AttentionLayer, ComputedAttention
+from whence.tracing.sdpa import attend
 from whence.tracing.tape import Slot, Tape, TapeStep, narrow_steps, narrow_values
 from whence.tracing.target import TargetSpec, check_finite
 from whence.tracing.trace import Trace, run_traced
@@ -156,7 +157,7 @@ class AttentionReplay:
         out: Tensor = self._outputs[place] if place in self._outputs else step.run(inputs)
         value = _find_attention_values(step, inputs, layer)
         value = value if len(some) == len(value) else value[some]
-        outputs = multiply_by_head(swap.weights.to(value.dtype), value, torch.matmul)
+        outputs = multiply_by_head(swap.weights.to(value.dtype), value)
         by_token = layer.heads_first(out).transpose(1, 2).clone()
         mask = rows.is_read[some]
         owners = some[:, None].expand_as(mask)[mask]
@@ -188,7 +189,7 @@ class AttentionReplay:
         def run(swaps: Mapping[int, AttentionReplacement]) -> Tensor:
             (swap,) = swaps.values()
             value = _find_attention_values(first, inputs, layer)
-            rows = multiply_by_head(swap.weights.to(value.dtype), value, torch.matmul)
+            rows = multiply_by_head(swap.weights.to(value.dtype), value)
             block_rows = self._run(short, {**known, place: rows.to(whole.dtype)}, {})[block]
             return self._run(
                 outside, {**self._constants, block: self._insert_rows(whole, block_rows)}, {}

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
+from torch.overrides import handle_torch_function, has_torch_function
 
-from whence.kernels.maps import VisibleKeys
-from whence.tracing.attention_layer import ComputedAttention, multiply_by_head
+from whence.kernels.maps import VisibleKeys, multiply_by_head
+from whence.tracing.attention_layer import ComputedAttention
 
 # Bytes of a mask or a map above which attention is computed in blocks. On a CPU blocks also save time
 # for narrow windows, so these have a lower limit.
@@ -30,28 +31,37 @@ _MIN_BLOCK_ROWS = 16
 _dense_masks: WeakKeyDictionary[VisibleKeys, tuple[int, int, Tensor]] = WeakKeyDictionary()
 
 
-def compute_attention(
-    query: Tensor, key: Tensor, value: Tensor, layer: ComputedAttention
-) -> Tensor:
-    """Compute a layer's attention with these q, k and v, (batch, heads, queries, width)."""
+def attend(query: Tensor, key: Tensor, value: Tensor, layer: ComputedAttention) -> Tensor:
+    """Compute a layer's attention with these q, k and v, (batch, heads, queries, width), if possible without its map.
+
+    On a tape this is one operation with a rule of its own; the steps inside are not recorded.
+    """
+    if has_torch_function((query, key, value)):
+        output: Tensor = handle_torch_function(
+            attend, (query, key, value), query, key, value, layer
+        )
+        return output
     own = layer.q is query and layer.k is key and layer.v is value
     if not own or layer.out is not None:  # else no copy: it takes as long as small attention
         layer = replace(layer, q=query, k=key, v=value, out=None, hidden=None, logsumexp=None)
-    small = None if _needs_map(layer) else _build_small_mask(layer)
-    if small is not None:
-        return _call_sdpa(layer, *small)
+    small = _build_small_mask(layer)
     constant = [tensor for tensor in (layer.bias, layer.sink) if tensor is not None]
-    if _count_map_bytes(layer) <= _select_max_bytes(layer) or any(
-        tensor.requires_grad for tensor in constant
+    if (
+        small is not None
+        or _count_map_bytes(layer) <= _select_max_bytes(layer)
+        or any(tensor.requires_grad for tensor in constant)
     ):
-        return _attend_at_once(layer)
+        return _attend_at_once(layer, small)
     if not torch.is_grad_enabled() or not any(one.requires_grad for one in (query, key, value)):
-        return torch.cat(
-            [_attend_at_once(_slice_layer(layer, *block)) for block in _iterate_blocks(layer)],
-            dim=2,
-        )
+        return torch.cat(_attend_in_blocks(layer), dim=2)
     result: Tensor = _BlockwiseAttention.apply(query, key, value, layer)  # type: ignore[no-untyped-call]
     return result
+
+
+def _attend_in_blocks(layer: ComputedAttention) -> list[Tensor]:
+    """Return the output of each block of queries, without a graph of its own."""
+    parts = (_slice_layer(layer, *block) for block in _iterate_blocks(layer))
+    return [_attend_at_once(part, _build_small_mask(part)) for part in parts]
 
 
 def _count_map_bytes(layer: ComputedAttention) -> int:
@@ -59,7 +69,7 @@ def _count_map_bytes(layer: ComputedAttention) -> int:
     batch, heads, queries, _ = layer.q.shape
     per_map = queries * layer.k.shape[2] * layer.q.element_size()
     visible, bias = layer.visible, layer.bias
-    if _needs_map(layer):
+    if layer.changes_scores:
         return batch * heads * per_map
     padded = batch if visible.keys is not None or visible.rule is not None else 1
     return padded * per_map if bias is None else padded * heads * per_map
@@ -78,20 +88,16 @@ def _compute_window(visible: VisibleKeys) -> int | None:
     return visible.left + visible.right + 1
 
 
-def _needs_map(layer: ComputedAttention) -> bool:
-    """Return whether scores change before the softmax, which PyTorch's function does not allow."""
-    return layer.softcap is not None or layer.sink is not None
+_SmallMask = tuple[Tensor | None, bool]  # the mask and the causal flag of PyTorch's function
 
 
-def _attend_at_once(layer: ComputedAttention) -> Tensor:
-    if _needs_map(layer):
-        return multiply_by_head(layer.weights().to(layer.v.dtype), layer.v, torch.matmul)
-    small = _build_small_mask(layer)
-    return _call_sdpa(layer, *(small if small is not None else (_build_dense_mask(layer), False)))
-
-
-def _call_sdpa(layer: ComputedAttention, mask: Tensor | None, causal: bool) -> Tensor:
-    key, value, groups = layer.k, layer.v, layer.heads // layer.k.shape[1]
+def _attend_at_once(layer: ComputedAttention, small: _SmallMask | None) -> Tensor:
+    """Compute attention with this mask, or with the one of queries x keys, or the map, that it needs."""
+    if small is None and layer.changes_scores:
+        return multiply_by_head(layer.weights().to(layer.v.dtype), layer.v)
+    mask, causal = small if small is not None else (_build_dense_mask(layer), False)
+    key, value, heads = layer.k, layer.v, layer.q.shape[1]
+    groups = heads // key.shape[1]
     if groups > 1 and mask is not None and mask.device.type != "cpu":
         # With a mask no accelerator kernel lets heads share keys: PyTorch would make the map.
         key, value = (tensor.repeat_interleave(groups, dim=1) for tensor in (key, value))
@@ -102,22 +108,22 @@ def _call_sdpa(layer: ComputedAttention, mask: Tensor | None, causal: bool) -> T
         attn_mask=mask,
         is_causal=causal,
         scale=layer.scale,
-        enable_gqa=key.shape[1] < layer.heads,
+        enable_gqa=key.shape[1] < heads,
     )
 
 
-def _build_small_mask(layer: ComputedAttention) -> tuple[Tensor | None, bool] | None:
-    """Return the mask and the causal flag; None if a mask of queries x keys would have to be made."""
-    visible, square = layer.visible, layer.length == layer.k.shape[2]
+def _build_small_mask(layer: ComputedAttention) -> _SmallMask | None:
+    """Return the mask and the causal flag; None if a mask of queries x keys, or the map, would have to be made."""
+    visible = layer.visible
+    if layer.softcap is not None or layer.sink is not None:
+        return None
     if layer.bias is not None:
         return (layer.bias, False) if visible.is_unrestricted else None
-    if visible.is_causal and square:
-        return None, True
-    if visible.left is not None or visible.right is not None or visible.rule is not None:
-        return None
-    if visible.keys is None:
-        return visible.dense, False
-    return (visible.keys[:, None, None], False) if visible.dense is None else None
+    if visible.left is None and visible.right is None and visible.rule is None:
+        if visible.keys is None:
+            return visible.dense, False
+        return (visible.keys[:, None, None], False) if visible.dense is None else None
+    return (None, True) if visible.is_causal and layer.length == layer.k.shape[2] else None
 
 
 def _build_dense_mask(layer: ComputedAttention) -> Tensor | None:
@@ -140,7 +146,7 @@ def _iterate_blocks(layer: ComputedAttention) -> Iterator[tuple[slice, slice]]:
     batch, heads, queries, _ = layer.q.shape
     keys, visible = layer.k.shape[2], layer.visible
     per_key = batch * layer.q.element_size()
-    if _needs_map(layer) or layer.bias is not None:
+    if layer.changes_scores or layer.bias is not None:
         per_key *= heads
     window, block = (
         _compute_window(visible),
@@ -180,10 +186,7 @@ class _BlockwiseAttention(torch.autograd.Function):
         # Without q, k and v: their graph would make a reference cycle, and checkpointing drops what is saved.
         fields = ("scale", "visible", "bias", "softcap", "sink")
         ctx.settings = {name: getattr(layer, name) for name in fields}
-        return torch.cat(
-            [_attend_at_once(_slice_layer(layer, *block)) for block in _iterate_blocks(layer)],
-            dim=2,
-        )
+        return torch.cat(_attend_in_blocks(layer), dim=2)
 
     @staticmethod
     @once_differentiable
@@ -200,7 +203,7 @@ class _BlockwiseAttention(torch.autograd.Function):
             for tensor, needs_grad in zip((part.q, part.k, part.v), needed, strict=True):
                 tensor.requires_grad_(needs_grad)
             with torch.enable_grad():
-                out = _attend_at_once(part)
+                out = _attend_at_once(part, _build_small_mask(part))
             inputs = [tensor for tensor in (part.q, part.k, part.v) if tensor.requires_grad]
             grads = iter(torch.autograd.grad(out, inputs, grad[:, :, rows]))
             for total, places in zip(totals, (rows, keys, keys), strict=True):

@@ -8,17 +8,17 @@ decoder's tokens, their padding. Stages run from the output down to the input, f
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from whence.core.errors import BadParameter, NotCapturable
+from whence.core.errors import NotCapturable
 from whence.data.batches import Batch
 from whence.data.images import split_patches
 from whence.kernels.contract import contract
 from whence.kernels.maps import Combination
-from whence.tracing.attention_layer import AttentionLayer, widen
+from whence.tracing.attention_layer import AttentionLayer, select_layer, widen
 from whence.tracing.target import ResolvedTargets, read_logits
 
 
@@ -35,7 +35,10 @@ def compute_output_gradients(
 ) -> dict[str, Tensor]:
     """Return the derivative of the explained scalar by each of the model's outputs, in float32 at least."""
     with torch.enable_grad():
-        wide = {name: _detach_wide_leaf(head.value) for name, head in heads.items()}
+        wide = {
+            name: widen(head.value.detach()).clone().requires_grad_()
+            for name, head in heads.items()
+        }
         if batch.items and batch.items[0].reading is not None:
             logits = read_logits(SimpleNamespace(**wide), batch, "the model")
         else:
@@ -44,11 +47,6 @@ def compute_output_gradients(
         grads = torch.autograd.grad(value, list(wide.values()), allow_unused=True)
     pairs = zip(wide.items(), grads, strict=True)
     return {name: torch.zeros_like(leaf) if part is None else part for (name, leaf), part in pairs}
-
-
-def _detach_wide_leaf(value: Tensor) -> Tensor:
-    wide = value.detach().to(torch.promote_types(value.dtype, torch.float32))
-    return wide.clone().requires_grad_()
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,39 +65,35 @@ LookupPlacement = Literal["same", "turned", "later", "decoder", "picture"]
 
 
 def find_placements(batch: Batch, lookups: Sequence[EmbeddingLookup]) -> list[LookupPlacement]:
-    """Return the placement of each look-up; a decoder input equal to the source is the second one."""
+    """Return the placement of each look-up; raise NotCapturable if it does not correspond to the input.
+
+    A decoder input equal to the source is the second one.
+    """
+    ids, own = batch.inputs.get("input_ids"), batch.inputs.get("decoder_input_ids")
+    later = batch.real[:, 1:]
     placements: list[LookupPlacement] = []
-    for lookup in lookups:
-        place = find_placement(batch, lookup.ids)
-        repeated = place == "same" and "same" in placements and _is_decoder_input(batch, lookup.ids)
-        placements.append("decoder" if repeated else place)
+    for seen in (lookup.ids for lookup in lookups):
+        if ids is None:
+            placements.append("picture")
+        elif torch.equal(seen, ids):
+            repeated = "same" in placements and own is not None and torch.equal(seen, own)
+            placements.append("decoder" if repeated else "same")
+        elif own is not None and torch.equal(seen, own):
+            placements.append("decoder")
+        elif own is None and torch.equal(seen, ids.T):
+            placements.append("turned")
+        elif (
+            own is None
+            and seen.shape == ids.shape
+            and torch.equal(seen[:, 1:][later], ids[:, :-1][later])
+        ):
+            placements.append("later")
+        else:
+            raise NotCapturable(
+                "The token embeddings are looked up for tokens that are not those of the input. "
+                "Use leave_one_out, which needs no embeddings."
+            )
     return placements
-
-
-def _is_decoder_input(batch: Batch, ids: Tensor) -> bool:
-    own = batch.inputs.get("decoder_input_ids")
-    return own is not None and torch.equal(ids, own)
-
-
-def find_placement(batch: Batch, lookup_ids: Tensor) -> LookupPlacement:
-    """Map looked-up ids to the input's tokens; raise NotCapturable if they do not correspond."""
-    ids, real = batch.inputs.get("input_ids"), batch.real
-    if ids is None:
-        return "picture"
-    if "decoder_input_ids" in batch.inputs:
-        if torch.equal(lookup_ids, ids):
-            return "same"
-        if _is_decoder_input(batch, lookup_ids):
-            return "decoder"
-        raise _build_foreign_tokens_error()
-    if torch.equal(lookup_ids, ids):
-        return "same"
-    if torch.equal(lookup_ids, ids.T):
-        return "turned"
-    same_shape = lookup_ids.shape == ids.shape
-    if same_shape and torch.equal(lookup_ids[:, 1:][real[:, 1:]], ids[:, :-1][real[:, 1:]]):
-        return "later"
-    raise _build_foreign_tokens_error()
 
 
 def check_one_embedding_table(batch: Batch, lookups: Sequence[EmbeddingLookup]) -> None:
@@ -151,10 +145,8 @@ def sum_per_token(
     return join_source_and_decoder(batch, sums)
 
 
-def undo_gradient_scale(grad: Tensor | None, scale: Tensor | None) -> Tensor | None:
+def undo_gradient_scale(grad: Tensor, scale: Tensor) -> Tensor:
     """Divide a gradient by the gradient scale of its target, powers of two, (batch,)."""
-    if grad is None or scale is None:
-        return grad
     return widen(grad) / scale.reshape(-1, *[1] * (grad.dim() - 1))
 
 
@@ -174,13 +166,6 @@ def join_source_and_decoder(batch: Batch, parts: Mapping[LookupPlacement, Tensor
     return torch.cat([parts["same"], parts["decoder"]], dim=1)
 
 
-def _build_foreign_tokens_error() -> NotCapturable:
-    return NotCapturable(
-        "The token embeddings are looked up for tokens that are not those of the input. "
-        "Use leave_one_out, which needs no embeddings."
-    )
-
-
 def build_no_lookup_error() -> NotCapturable:
     """Return the error for a model that never looked up its input's embeddings."""
     return NotCapturable(
@@ -195,8 +180,6 @@ def build_no_gradient_error() -> NotCapturable:
         "(detach, no_grad, a quantised layer). Use leave_one_out, which needs none."
     )
 
-
-_Layer = TypeVar("_Layer")
 
 # Methods for encoder-decoders, named in the errors of other methods.
 _ENCODER_DECODER_METHODS = (
@@ -312,16 +295,6 @@ def _count_layers(config: Any) -> tuple[int, int] | None:
     return None
 
 
-def select_layer(layers: list[_Layer], index: int) -> _Layer:
-    """Return the layer of an index, from 0 at the input or from -1 at the output."""
-    if not -len(layers) <= index < len(layers):
-        raise BadParameter(
-            f"There is no layer {index}: the model has {len(layers)}, counted from 0 at the input "
-            "(or from -1 at the output)."
-        )
-    return layers[index]
-
-
 HEAD, EMBEDDINGS = "head", "embeddings"
 
 
@@ -337,39 +310,26 @@ def list_stages(model: nn.Module) -> tuple[str, ...]:
 
 def group_parameters_by_stage(model: nn.Module) -> dict[str, dict[str, nn.Parameter]]:
     """Return the parameters of each stage by name; each is in one stage, and no stage is empty."""
-    layers, tables = _list_layer_names(model), _list_embedding_names(model)
-    order = [HEAD, *reversed(layers), EMBEDDINGS]
-    stages: dict[nn.Parameter, tuple[int, str]] = {}
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        stage, first = stages.get(parameter, (0, name))
-        # A parameter shared by stages belongs to the last of them, so that earlier stages do not
-        # change it.
-        stages[parameter] = (max(stage, order.index(_find_stage(name, layers, tables))), first)
-    groups: dict[str, dict[str, nn.Parameter]] = {stage: {} for stage in order}
-    for parameter, (stage, name) in stages.items():
-        groups[order[stage]][name] = parameter
-    return {stage: group for stage, group in groups.items() if group}
-
-
-def _find_stage(name: str, layers: list[str], tables: set[str]) -> str:
-    for layer in layers:
-        if name.startswith(layer + "."):
-            return layer
-    module = name.rpartition(".")[0]
-    return EMBEDDINGS if module in tables or "embed" in name.lower() else HEAD
-
-
-def _list_layer_names(model: nn.Module) -> list[str]:
-    """Return the names of the members of outermost ModuleLists, from the input to the output."""
-    parts = model.named_modules()
-    lists = {name: part for name, part in parts if isinstance(part, nn.ModuleList)}
-    return [
+    parts = dict(model.named_modules())
+    lists = {name: part for name, part in parts.items() if isinstance(part, nn.ModuleList)}
+    layers = [
         f"{name}.{number}"
         for name, part in lists.items()
         if not any(name.startswith(f"{other}.") for other in lists)
         for number in range(len(part))
     ]
-
-
-def _list_embedding_names(model: nn.Module) -> set[str]:
-    return {name for name, part in model.named_modules() if isinstance(part, nn.Embedding)}
+    order = [HEAD, *reversed(layers), EMBEDDINGS]
+    stages: dict[nn.Parameter, tuple[int, str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        own = next((layer for layer in layers if name.startswith(layer + ".")), HEAD)
+        is_table = isinstance(parts.get(name.rpartition(".")[0]), nn.Embedding)
+        if own == HEAD and (is_table or "embed" in name.lower()):
+            own = EMBEDDINGS
+        stage, first = stages.get(parameter, (0, name))
+        # A parameter shared by stages belongs to the last of them, so that earlier stages do not
+        # change it.
+        stages[parameter] = (max(stage, order.index(own)), first)
+    groups: dict[str, dict[str, nn.Parameter]] = {stage: {} for stage in order}
+    for parameter, (number, name) in stages.items():
+        groups[order[number]][name] = parameter
+    return {stage: group for stage, group in groups.items() if group}

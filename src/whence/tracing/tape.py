@@ -1,4 +1,4 @@
-"""Tape of a forward pass: operations in order, for LRP and decompositions; narrowing to tokens; module hooks.
+"""Tape of a forward pass: operations in order, for LRP and decompositions; narrowing to tokens.
 
 Autograd's graph can be walked in one way only. The tape keeps each call, its arguments and its module:
 relevance walks it backwards, a decomposition walks it forwards, and the gradient stays autograd's own. Only
@@ -9,8 +9,7 @@ that layer every token is for itself, and the prediction reads one or a few of t
 result before they rely on it.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache
@@ -20,9 +19,9 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, resolve_name
-from torch.utils.hooks import RemovableHandle
 
 from whence.core.errors import NotCapturable
+from whence.tracing.restore import hook_modules
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,7 @@ class Slot:
     index: int
 
 
-@cache
-def get_slot(index: int) -> Slot:
-    """Return the slot of an index; cached, because there are few slots and very many steps."""
-    return Slot(index)
+get_slot = cache(Slot)  # there are few slots and very many steps
 
 
 # Queries of a tensor's properties: they return no value.
@@ -157,9 +153,7 @@ class _TapeValue:
 
 
 class _OpenCall(NamedTuple):
-    path: tuple[str, ...]
-    kind: str
-    leaf: bool
+    place: "ModuleLocation"
     first: int
     inputs: tuple[int, ...]
 
@@ -208,10 +202,6 @@ class Tape(TorchFunctionMode):
         assert isinstance(value, Tensor)
         return value
 
-    def leaf(self, tensor: Tensor) -> int:
-        """Record a leaf, where the input enters, and return its number."""
-        return self._note(tensor)
-
     def number(self, tensor: Tensor | None) -> int | None:
         """Return the number of a value, or None if it does not depend on the input."""
         return None if tensor is None else self._numbers.get(id(tensor))
@@ -220,7 +210,8 @@ class Tape(TorchFunctionMode):
         """Hook every module, so that each step records the module that called it."""
         locations = locate_modules(model)
         self._places = {id(module): place for module, place in locations}
-        hook_modules([module for module, _ in locations], self._enter, self._leave, stack)
+        modules = [module for module, _ in locations]
+        stack.enter_context(hook_modules(modules, self._enter, self._leave))
 
     def finish(self, output: Tensor) -> int | None:
         """Stop recording, release the graph, and return the number of the model's output."""
@@ -236,7 +227,7 @@ class Tape(TorchFunctionMode):
         known = self._numbers
         values = (*args, *kwargs.values()) if kwargs else args
         numbers = tuple([known[id(x)] for x in values if id(x) in known])
-        self._open.append(_OpenCall(*self._places[id(module)], len(self.steps), numbers))
+        self._open.append(_OpenCall(self._places[id(module)], len(self.steps), numbers))
 
     def _leave(self, module: nn.Module, _: tuple[Any, ...], output: Any) -> None:
         if get_ident() != self._thread:
@@ -245,16 +236,17 @@ class Tape(TorchFunctionMode):
         running = self._running and torch.is_grad_enabled()
         tensors = [x for x in to_sequence(output) if isinstance(x, Tensor)]
         outputs = tuple([self._number_output(x) if running else None for x in tensors])
-        path, kind, leaf, first, inputs = self._open.pop()
+        place, first, inputs = self._open.pop()
         last = len(self.steps) - 1
-        if leaf and running and last > first:
+        if place.leaf and running and last > first:
             self._drop_inside(first, last, outputs)
-        self.calls.append(ModuleCall(path, kind, first, last, inputs, outputs, leaf))
+        self.calls.append(
+            ModuleCall(place.path, place.kind, first, last, inputs, outputs, place.leaf)
+        )
 
     def _number_output(self, tensor: Tensor) -> int | None:
-        number = self._numbers.get(id(tensor))
-        if number is not None:
-            return number
+        if id(tensor) in self._numbers:
+            return self._numbers[id(tensor)]
         with torch._C.DisableTorchFunctionSubclass(), torch._C.DisableTorchFunction():
             return self._find_or_note(tensor) if tensor.requires_grad else None
 
@@ -272,7 +264,8 @@ class Tape(TorchFunctionMode):
                     self._values[number].tensor = None
                     self._dropped[number] = at
 
-    def _note(self, tensor: Tensor) -> int:
+    def note(self, tensor: Tensor) -> int:
+        """Record a value, such as a leaf, where the input enters, and return its number."""
         number = len(self._values)
         detached = tensor.detach()
         self._values.append(_TapeValue(detached, detached._version))
@@ -301,22 +294,21 @@ class Tape(TorchFunctionMode):
         if True not in depends:
             return result
         numbers: list[int] = []
-        overwritten = None if before is None else self.number(args[0])
-        if overwritten is not None and before is not None:
-            self._values[overwritten] = _TapeValue(before, before._version)
+        if before is not None and id(args[0]) in self._numbers:
+            self._values[self._numbers[id(args[0])]] = _TapeValue(before, before._version)
         elif before is not None:  # it was a constant before this write
             args = (before, *args[1:])
         slotted_args = tuple([self._put_slots(part, numbers) for part in args])
         slotted_kwargs = {key: self._put_slots(part, numbers) for key, part in kwargs.items()}
         pairs = zip(outputs, depends, strict=True)
-        out_ids = tuple([self._note(output) if counts else None for output, counts in pairs])
+        out_ids = tuple([self.note(output) if counts else None for output, counts in pairs])
         self.steps.append(
             TapeStep(func, slotted_args, slotted_kwargs, tuple(numbers), out_ids, self._path())
         )
         return result
 
     def _path(self) -> tuple[str, ...]:
-        return self._open[-1].path if self._open else ()
+        return self._open[-1].place.path if self._open else ()
 
     def _put_slots(self, tree: Any, numbers: list[int]) -> Any:
         """Replace every recorded value by a slot, and collect the values' numbers."""
@@ -336,7 +328,7 @@ class Tape(TorchFunctionMode):
         number = self._numbers.get(id(tensor))
         if number is not None:
             return number
-        number = self._note(tensor)
+        number = self.note(tensor)
         self.steps.append(TapeStep(None, (), {}, (), (number,), self._path()))
         return number
 
@@ -346,39 +338,31 @@ _SHAPE_OPS = {"view", "reshape", "expand", "unflatten", "flatten"}
 
 def narrow_steps(steps: Sequence[TapeStep], tokens: int, count: int) -> list[TapeStep]:
     """Return the same steps for `count` tokens per input; literal shapes are changed to fit."""
-    return [_narrow_step(step, tokens, count) for step in steps]
+
+    def replace_length(tree: Any) -> Any:
+        if isinstance(tree, tuple | list):
+            return tuple(replace_length(part) for part in tree)
+        if isinstance(tree, dict):
+            return {key: replace_length(part) for key, part in tree.items()}
+        is_length = isinstance(tree, int) and not isinstance(tree, bool) and tree == tokens
+        return count if is_length else tree
+
+    return [
+        replace(step, args=replace_length(step.args), kwargs=replace_length(step.kwargs))
+        if getattr(step.func, "__name__", "") in _SHAPE_OPS
+        else step
+        for step in steps
+    ]
 
 
 def narrow_values(values: Mapping[int, Tensor], places: Tensor, tokens: int) -> dict[int, Tensor]:
-    """Return the values restricted to some tokens, (batch, count), where they are (batch, tokens, ...)."""
-    return {number: select_token_rows(value, places, tokens) for number, value in values.items()}
-
-
-def select_token_rows(value: Tensor, places: Tensor, tokens: int) -> Tensor:
-    """Return the rows of a value at some token positions, if it has a row for each token."""
-    if value.dim() < 2 or value.shape[1] != tokens or value.shape[0] != len(places):
-        return value
-    at = places.reshape(*places.shape, *[1] * (value.dim() - 2))
-    return value.gather(1, at.expand(-1, -1, *value.shape[2:]))
-
-
-def _narrow_step(step: TapeStep, tokens: int, count: int) -> TapeStep:
-    if getattr(step.func, "__name__", "") not in _SHAPE_OPS:
-        return step
-    return replace(
-        step,
-        args=_replace_length(step.args, tokens, count),
-        kwargs=_replace_length(step.kwargs, tokens, count),
-    )
-
-
-def _replace_length(tree: Any, tokens: int, count: int) -> Any:
-    if isinstance(tree, tuple | list):
-        return tuple(_replace_length(part, tokens, count) for part in tree)
-    if isinstance(tree, dict):
-        return {key: _replace_length(part, tokens, count) for key, part in tree.items()}
-    is_length = isinstance(tree, int) and not isinstance(tree, bool) and tree == tokens
-    return count if is_length else tree
+    """Return the values at some token positions, (batch, count), where they have a row for each token."""
+    narrowed = dict(values)
+    for number, value in values.items():
+        if value.dim() >= 2 and value.shape[:2] == (len(places), tokens):
+            at = places.reshape(*places.shape, *[1] * (value.dim() - 2))
+            narrowed[number] = value.gather(1, at.expand(-1, -1, *value.shape[2:]))
+    return narrowed
 
 
 class ModuleLocation(NamedTuple):
@@ -392,45 +376,14 @@ class ModuleLocation(NamedTuple):
 def locate_modules(model: nn.Module) -> list[tuple[nn.Module, ModuleLocation]]:
     """Return every module with its location, in the order of `named_modules`, each once."""
     locations: dict[nn.Module, ModuleLocation] = {}
-    _collect_modules(model, (), locations)
+
+    def collect(module: nn.Module, path: tuple[str, ...]) -> None:
+        inside = [pair for pair in module._modules.items() if pair[1] is not None]
+        kind = f"{type(module).__module__}.{type(module).__qualname__}"
+        locations[module] = ModuleLocation(path, kind, not inside)
+        for name, child in inside:
+            if child is not None and child not in locations:
+                collect(child, (*path, *name.split(".")))
+
+    collect(model, ())
     return list(locations.items())
-
-
-def _collect_modules(
-    module: nn.Module, path: tuple[str, ...], locations: dict[nn.Module, ModuleLocation]
-) -> None:
-    inside = [pair for pair in module._modules.items() if pair[1] is not None]
-    locations[module] = ModuleLocation(
-        path, f"{type(module).__module__}.{type(module).__qualname__}", not inside
-    )
-    for name, child in inside:
-        if child is not None and child not in locations:
-            _collect_modules(child, (*path, *name.split(".")), locations)
-
-
-def hook_modules(
-    modules: Iterable[nn.Module],
-    enter: Callable[..., None],
-    leave: Callable[..., None],
-    stack: ExitStack,
-) -> None:
-    """Call `enter(module, args, kwargs)` before each of the modules and `leave(module, args, output)` after it.
-
-    PyTorch's `register_forward_hook` makes a handle with three references for every hook of every
-    module, which is measurable on a small input. All hooks here share one number and are removed
-    together.
-    """
-    number = RemovableHandle(OrderedDict()).id
-    module_list = list(modules)
-
-    def remove() -> None:
-        for module in module_list:
-            module._forward_pre_hooks.pop(number, None)
-            module._forward_pre_hooks_with_kwargs.pop(number, None)
-            module._forward_hooks.pop(number, None)
-
-    stack.callback(remove)
-    for module in module_list:
-        module._forward_pre_hooks[number] = enter
-        module._forward_pre_hooks_with_kwargs[number] = True
-        module._forward_hooks[number] = leave

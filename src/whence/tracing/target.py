@@ -208,8 +208,15 @@ class TargetSpec:
 
     def resolve(self, logits: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return the indices of the output and of the contrasted output, each (batch,)."""
-        against = None if self.against is None else _resolve_output(self.against, logits)
-        return _resolve_output(self.main, logits), against
+        found: list[Tensor] = []
+        for output in (self.main,) if self.against is None else (self.main, self.against):
+            if isinstance(output, tuple):
+                found.append(torch.tensor(output, device=logits.device))
+            elif isinstance(output, int):
+                found.append(torch.full(logits.shape[:1], output, device=logits.device))
+            else:
+                found.append(rank_labels(logits)[:, 0 if output == "predicted" else 1])
+        return found[0], None if self.against is None else found[1]
 
 
 def rank_labels(logits: Tensor, rest: bool = False) -> Tensor:
@@ -219,14 +226,6 @@ def rank_labels(logits: Tensor, rest: bool = False) -> Tensor:
     """
     named = logits[..., :-1] if rest else logits
     return named.argsort(dim=-1, descending=True, stable=True)
-
-
-def _resolve_output(output: OutputSelector, logits: Tensor) -> Tensor:
-    if isinstance(output, tuple):
-        return torch.tensor(output, device=logits.device)
-    if isinstance(output, int):
-        return torch.full(logits.shape[:1], output, device=logits.device)
-    return rank_labels(logits)[:, 0 if output == "predicted" else 1]
 
 
 def _parse_contrast(contrast: str, labels: tuple[str, ...]) -> tuple[str, str]:
@@ -362,8 +361,9 @@ def build_predictions(
     order = rank_labels(logits, rest)[:, 0].tolist()
     rows = zip(order, logits.double().tolist(), shares, own, strict=True)
     for number, (best, values, row, names) in enumerate(rows):
-        if items and (prediction := _predict_best_option(items[number], values, names)) is not None:
-            result.append(prediction)
+        reading = items[number].reading if items else None
+        if isinstance(reading, ClassReadout) and reading.beside:
+            result.append(_predict_best_option(reading, values, names))
             continue
         probs = {} if is_value_output(logits, task) else dict(zip(names, row, strict=True))
         result.append(Prediction(names[best], best, probs.get(names[best]), probs, tuple(values)))
@@ -371,12 +371,10 @@ def build_predictions(
 
 
 def _predict_best_option(
-    item: EncodedInput, values: list[float], names: Sequence[str]
-) -> Prediction | None:
-    """Return the best of several options if an input is one of them; the logits stay its own."""
-    if not isinstance(item.reading, ClassReadout) or not item.reading.beside:
-        return None
-    others, other_logits = zip(*item.reading.beside, strict=True)
+    reading: ClassReadout, values: list[float], names: Sequence[str]
+) -> Prediction:
+    """Return the best of several options of which an input is one; the logits stay its own."""
+    others, other_logits = zip(*reading.beside, strict=True)
     labels = (names[0], *others)
     logits = torch.tensor([[values[0], *other_logits]], dtype=torch.float64)
     shares = logits.softmax(-1)[0].tolist()

@@ -1,7 +1,7 @@
 """`Trace` of a batch for methods to read (layers, gradients): one forward and at most one backward pass."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -17,30 +17,25 @@ from whence.kernels.contract import contract
 from whence.kernels.maps import Combination
 from whence.models.facts import get_facts
 from whence.tracing.attention_interface import route_attention
-from whence.tracing.attention_layer import AttentionLayer, widen, widen_dtype
+from whence.tracing.attention_layer import AttentionLayer, select_layer, widen
 from whence.tracing.backward import BackwardPass, LayerVisitor, UnsuitableModel
-from whence.tracing.checkpointing import (
-    BlockCheckpoints,
-    mark_uncheckpointable,
-)
+from whence.tracing.checkpointing import BlockCheckpoints, mark_uncheckpointable
 from whence.tracing.forward import (
     CaptureRoute,
-    can_route_unobserved,
+    build_route_key,
     is_faithful,
-    is_known_faithful,
+    list_replaceable_implementations,
     route_unobserved,
     run_forward,
     run_without_dense_masks,
     select_output_tensors,
 )
-from whence.tracing.recognise import AttentionRecogniser
 from whence.tracing.recorder import (
+    AttentionStructure,
     ForwardRecorder,
-    check_finite_and_read,
     compute_row_weights,
-    explain_refusal,
+    find_attention_structure,
     find_default_row,
-    find_read_rows,
 )
 from whence.tracing.restore import restore_on_exit
 from whence.tracing.structure import (
@@ -48,20 +43,12 @@ from whence.tracing.structure import (
     EncoderDecoder,
     LayerStack,
     OutputHead,
-    select_layer,
     select_token_embeddings,
-    split_encoder_decoder,
     sum_per_token,
     undo_gradient_scale,
 )
 from whence.tracing.tape import Tape
-from whence.tracing.target import (
-    ResolvedTargets,
-    TargetSpec,
-    check_finite,
-    read_logits,
-    select_model_outputs,
-)
+from whence.tracing.target import ResolvedTargets, TargetSpec, read_logits, select_model_outputs
 
 # Values for `needs` of a method: attention of the forward pass; gradients, which cost a backward pass;
 # "steps", every operation of the forward pass, and "relevance", LRP backwards over these steps.
@@ -151,7 +138,8 @@ class Trace:
 
     def from_layer(self, start: int) -> list[AttentionLayer]:
         """Return the layers from `start` to the output."""
-        return self.layers[self._find_layer_number(start) :]
+        layers = self.layers
+        return layers[layers.index(select_layer(layers, start)) :]
 
     def descend(
         self,
@@ -166,14 +154,20 @@ class Trace:
         If this is the only reader, a layer is dropped after its step, and a pending backward pass runs meanwhile, no
         further down than to `start`. With `pooled`, a single layer that pools counts as a stack.
         """
-        first, current = self._find_layer_number(start, pooled=pooled), state
+        if self.refusal is not None and not (pooled and self.pooled):
+            raise self.refusal
+        first, current = self.attention.index(select_layer(self.attention, start)), state
 
         def visit(layer: AttentionLayer) -> None:
             nonlocal current
             current = step(layer, current)
             layer.forget()
 
-        if self.readers == 1 and self.pending is not None and self._run(first, visit):
+        if (
+            self.readers == 1
+            and self.pending is not None
+            and self.run_pending_backward(first, visit)
+        ):
             return current
         self.run_pending_backward()
         for layer in reversed(self.attention[first:]):
@@ -184,12 +178,12 @@ class Trace:
 
     def at(self, index: int, read: Callable[[AttentionLayer], State]) -> State:
         """Return `read` of one of `read_layers`; no gradient is computed below it."""
-        selected = self.attention[self._find_layer_number(index, pooled=True)]
+
+        def read_selected(layer: AttentionLayer, _: list[State]) -> list[State]:
+            return [read(layer)] if layer is select_layer(self.attention, index) else []
+
         results: list[State] = []
-        results = self.descend(
-            index, results, lambda layer, _: [read(layer)] if layer is selected else [], pooled=True
-        )
-        return results[0]
+        return self.descend(index, results, read_selected, pooled=True)[0]
 
     def sum_layers(
         self, layer: int | None, part: Callable[[AttentionLayer, slice], Tensor]
@@ -219,32 +213,23 @@ class Trace:
             if self.readers is not None:
                 self.readers -= 1
                 if not self.readers:
-                    self._let_go()
+                    for layer in self.attention:
+                        layer.forget()
+                    self.pending = self.again = self.tape = None
+                    self.embedding = self.embedding_grad = None
+                    self.lookups = []
+                    self.memo.clear()
 
-    def _let_go(self) -> None:
-        for layer in self.attention:
-            layer.forget()
-        self.pending = self.again = self.tape = self.embedding = self.embedding_grad = None
-        self.lookups = []
-        self.memo.clear()
+    def run_pending_backward(self, first: int = 0, visit: LayerVisitor | None = None) -> bool:
+        """Run the pending backward pass, if there is one: for all layers at once, or as they are visited down to `first`.
 
-    def _find_layer_number(self, index: int, *, pooled: bool = False) -> int:
-        """Return a layer's number from the input; refuse a model that is no stack, or a bad index."""
-        if self.refusal is not None and not (pooled and self.pooled):
-            raise self.refusal
-        return self.attention.index(select_layer(self.attention, index))
-
-    def run_pending_backward(self) -> None:
-        """Run the pending backward pass, if there is one, for all layers at once."""
-        if self.pending is not None:
-            self._run(0, None)
-
-    def _run(self, first: int, visit: LayerVisitor | None) -> bool:
-        """Run the backward pass; return False if it failed and all layers were traced again at once."""
+        Returns False if layers could not be visited one by one: then all were traced again at once.
+        """
         pending, self.pending = self.pending, None
-        assert pending is not None
+        if pending is None:
+            return True
         try:
-            grads = pending.run() if visit is None else pending.run_by_layer(first, visit)
+            grads = pending.run(first, visit)
         except UnsuitableModel as error:
             assert self.again is not None
             whole = self.again(error)
@@ -254,9 +239,13 @@ class Trace:
             self.embedding_grad = whole.embedding_grad
             return False
         if grads:
-            grad = sum_per_token(self.batch, self.lookups, grads)
-            self.embedding_grad = undo_gradient_scale(grad, self.lift)
+            self.embedding_grad = self._sum_embedding_grads(grads)
         return True
+
+    def _sum_embedding_grads(self, grads: list[Tensor]) -> Tensor:
+        """Return the gradient of each token's embedding from those of the look-ups, without their scale."""
+        grad = sum_per_token(self.batch, self.lookups, grads)
+        return grad if self.lift is None else undo_gradient_scale(grad, self.lift)
 
     def embeddings(self) -> tuple[Tensor, Tensor]:
         """Return the token embeddings and their gradients, in float32 at least, each (batch, tokens, features)."""
@@ -321,25 +310,42 @@ def run_traced(
     has no meaning.
     """
     needs = frozenset(needs)
-    attends = bool(needs - {"embedding_grad"})
+    facts, attends = get_facts(model), bool(needs - {"embedding_grad"})
     route: CaptureRoute = (
-        "segments" if checkpoint else "seam" if get_facts(model).is_routable else "recognised"
+        "segments" if checkpoint else "seam" if facts.is_routable else "recognised"
     )
     route = "tape" if needs & TAPE_NEEDS else route
-    is_known = is_known_faithful(model, route)
-    outputs: dict[str, Tensor] | None = None if is_known else {}
+    outputs: dict[str, Tensor] | None = {}
+    if build_route_key(model, route) in facts.verified_routes:
+        outputs = None
+    again = partial(
+        run_traced, model, batch, needs, spec, task, readers=readers, checkpoint=checkpoint
+    )
+    checkpoint = checkpoint and route != "tape" and facts.is_checkpointable
+    checkpoint = checkpoint and bool(needs & GRADIENTS)
+
+    def retake(error: UnsuitableModel) -> Trace:
+        if checkpoint:
+            mark_uncheckpointable(model, error)
+        else:
+            facts.is_sequential = False
+        return again()
+
     run = partial(
-        _run_and_record, model, batch, needs, spec, task, attends, readers, checkpoint, outputs
+        _run_and_record, model, batch, needs, spec, task, readers, checkpoint, outputs, retake
     )
     trace = run() if attends else run_without_dense_masks(model, run)
-    # Nothing is to be compared where nothing was routed, or the trace was taken again.
-    if not outputs or not (attends or can_route_unobserved(model)):
+    if trace is None:  # the model bypassed the routing
+        facts.is_routable = False
+        return again()
+    # Nothing is to be compared where nothing was routed.
+    if not outputs or not (attends or list_replaceable_implementations(model)):
         return trace
     if is_faithful(model, route, batch, outputs, partial(run_forward, model, batch)):
         return trace
-    if get_facts(model).is_routable:
-        get_facts(model).is_routable = False
-        return run_traced(model, batch, needs, spec, task, readers=readers, checkpoint=checkpoint)
+    if facts.is_routable:
+        facts.is_routable = False
+        return again()
     raise NotCapturable(
         f"{type(model).__name__} gives other logits while whence watches it than by itself: what was seen inside it "
         "would explain another model. Use leave_one_out, which only runs it: --method leave_one_out."
@@ -352,23 +358,16 @@ def _run_and_record(
     needs: frozenset[str],
     spec: TargetSpec,
     task: Task,
-    attends: bool,
     readers: int | None,
     checkpoint: bool,
     outputs: dict[str, Tensor] | None,
-) -> Trace:
-    """Run the model and build the trace; `outputs` receives its outputs, unless the trace is retaken."""
-    gradients = needs & GRADIENTS
+    retake: "Callable[[UnsuitableModel], Trace]",
+) -> Trace | None:
+    """Run the model and build the trace, or return None if it bypassed the routing; `outputs` receives its outputs."""
+    attends, gradients = bool(needs - {"embedding_grad"}), needs & GRADIENTS
     tape = Tape() if needs & TAPE_NEEDS else None
-    checkpoints = None
-    is_checkpointed = (
-        checkpoint and bool(gradients) and tape is None and get_facts(model).is_checkpointable
-    )
     recorder = ForwardRecorder(
-        batch,
-        cut=not gradients and tape is None,
-        tape=tape,
-        is_checkpointed=is_checkpointed,
+        batch, cut=not gradients and tape is None, tape=tape, is_checkpointed=checkpoint
     )
     with restore_on_exit(model) as stack:
         if tape is not None:
@@ -377,14 +376,18 @@ def _run_and_record(
         compares = isinstance(batch.items[0].reading, SimilarityReadout)
         if gradients or tape is not None or compares:
             recorder.watch_embeddings(model, stack)
-        routed = attends and _watch_attention(model, recorder, stack)
-        if is_checkpointed:
+        routed = attends and recorder.watch_attention(model, stack)
+        checkpoints = None
+        if checkpoint:
             checkpoints = BlockCheckpoints(recorder, recognises=attends and not routed)
             checkpoints.watch(model, stack)
         run_batch = recorder.batch  # with images, the pixels are a leaf
         output = run_forward(model, run_batch)
+        layers, lookups = recorder.layers, recorder.lookups
+        if routed and not layers:
+            return None
         logits = (
-            _read_hidden_state(model, run_batch, recorder)
+            _read_hidden_state(model, recorder)
             if task == "none"
             else read_logits(output, run_batch, type(model).__name__)
         )
@@ -395,101 +398,52 @@ def _run_and_record(
             )
             heads = {name: OutputHead(x.detach(), tape.number(x)) for name, x in values.items()}
             outlet = tape.finish(logits)
-
-        def retake(error: UnsuitableModel | None = None) -> Trace:
-            if error is not None and checkpoints is None:
-                get_facts(model).is_sequential = False
-            elif error is not None:
-                mark_uncheckpointable(model, error)
-            return run_traced(
-                model, batch, needs, spec, task, readers=readers, checkpoint=checkpoint
-            )
-
-        if routed and not recorder.layers:
-            get_facts(model).is_routable = False
-            stack.close()
-            return retake()
         if outputs is not None:
             outputs |= select_output_tensors(output)
         targets = ResolvedTargets(*spec.resolve(logits.detach()), spec, task)
-        # Whether the only attention is one row over the tokens, outside any block.
-        layers, width = recorder.layers, batch.real.shape[1]
-        pooled = len(layers) == 1 and layers[0].hidden is None
-        pooled = pooled and (layers[0].length, layers[0].v.shape[2]) == (1, width)
-        sides: EncoderDecoder | NotCapturable | None = None
-        if attends and "decoder_input_ids" in batch.inputs:
-            targets_length = batch.inputs["decoder_input_ids"].shape[1]
-            sides = split_encoder_decoder(
-                model, recorder.layers, batch.real.shape[1] - targets_length, targets_length
-            )
-        if isinstance(sides, NotCapturable):
-            sides, refusal = None, sides
-        else:
-            refusal = explain_refusal(model, recorder, batch, pooled, sides) if attends else None
-        reads, sources = None, sides.sources if sides is not None else 0
-        if attends and not pooled and (sides is not None or refusal is None):
-            which = find_read_rows(logits, recorder, sources)
-            if isinstance(which, NotCapturable):
-                sides, sources, refusal = None, 0, which
-            else:
-                reads = which
+        structure = AttentionStructure()
+        if attends:
+            structure = find_attention_structure(model, recorder, logits)
         value, scale = targets.value(logits), targets.compute_gradient_scale(logits)
         value = value if scale is None else value * scale
         resume = (
             nullcontext if checkpoints is None else partial(_resume, model, checkpoints, attends)
         )
-        backward = BackwardPass(recorder.layers, recorder.lookups, value, needs, scale, resume)
+        backward = BackwardPass(layers, lookups, value, needs, scale, resume)
         # Layer by layer, where somebody reads them so.
         streams = readers == 1 and needs & _STREAMED_NEEDS and get_facts(model).is_sequential
         waits = checkpoints is not None or bool(streams)
         grads = [] if waits else backward.run()
-        # One device sync for both facts, after all work is queued.
-        fine, blind = check_finite_and_read(logits, reads)
-        if not fine and task != "none":
-            check_finite(logits, "logits")
-        if reads is not None:
-            rows = compute_row_weights(
-                reads, widen_dtype(logits.dtype), recorder, sources, blind=blind
-            )
-        elif pooled:
-            rows = torch.ones(len(batch), 1, dtype=widen_dtype(logits.dtype), device=batch.device)
-        else:
-            rows = batch.real.new_zeros(batch.real.shape, dtype=logits.dtype)
-    lookups, embedding = recorder.lookups, None
-    if "embedding_grad" in needs:
-        embedding = select_token_embeddings(batch, lookups)
+        # This waits for the device, after all work is queued.
+        rows = compute_row_weights(logits, structure, recorder, is_checked=task != "none")
+    embedding = select_token_embeddings(batch, lookups) if "embedding_grad" in needs else None
     trace = Trace(
         batch,
         logits.detach(),
         targets,
-        recorder.layers,
-        refusal,
+        layers,
+        structure.refusal,
         rows,
         embedding,
-        undo_gradient_scale(sum_per_token(batch, lookups, grads), scale) if grads else None,
+        None,
         tape,
         outlet,
         lookups,
-        pooled=pooled,
-        sides=sides,
+        pooled=structure.pooled,
+        sides=structure.sides,
         heads=heads,
         readers=readers,
         pending=backward if waits else None,
         again=retake if waits else None,
         lift=scale,
     )
-    if readers is None or sides is not None:  # an encoder-decoder is not read layer by layer
+    if grads:
+        trace.embedding_grad = trace._sum_embedding_grads(grads)
+    if (
+        readers is None or structure.sides is not None
+    ):  # an encoder-decoder is not read layer by layer
         trace.run_pending_backward()
     return trace
-
-
-def _watch_attention(model: Any, recorder: ForwardRecorder, stack: ExitStack) -> bool:
-    """Hook a recorder to the model's blocks and attention; return whether attention is routed."""
-    recorder.watch_blocks(model, stack)
-    routed = get_facts(model).is_routable and stack.enter_context(route_attention(model, recorder))
-    if not routed:
-        stack.enter_context(AttentionRecogniser(len(recorder.batch), recorder.record))
-    return routed
 
 
 @contextmanager
@@ -499,14 +453,14 @@ def _resume(model: Any, checkpoints: BlockCheckpoints, attends: bool) -> Iterato
         if not attends:
             stack.enter_context(route_unobserved(model))
         elif get_facts(model).is_routable:
-            stack.enter_context(route_attention(model, checkpoints.recorder))
+            stack.enter_context(route_attention(model, checkpoints.recorder.record))
         with checkpoints.run_again():
             yield
 
 
-def _read_hidden_state(model: Any, batch: Batch, recorder: ForwardRecorder) -> Tensor:
+def _read_hidden_state(model: Any, recorder: ForwardRecorder) -> Tensor:
     """Return the last block's output at the default token, for a model without a head."""
-    output = recorder.last_output
+    output, inputs = recorder.last_output, len(recorder.batch)
     if output is None or not recorder.layers:
-        return torch.zeros(len(batch), 1, dtype=next(model.parameters()).dtype)
-    return output[torch.arange(len(batch), device=output.device), find_default_row(recorder)]
+        return torch.zeros(inputs, 1, dtype=next(model.parameters()).dtype)
+    return output[torch.arange(inputs, device=output.device), find_default_row(recorder)]

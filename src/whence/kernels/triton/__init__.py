@@ -7,7 +7,6 @@ Triton.
 from whence.kernels.triton.launch import (
     can_contract,
     contract,
-    contract_normalised,
     ensure_logsumexp,
     gather,
     is_faster,
@@ -16,7 +15,6 @@ from whence.kernels.triton.launch import (
 __all__ = [
     "can_contract",
     "contract",
-    "contract_normalised",
     "ensure_logsumexp",
     "gather",
     "is_faster",

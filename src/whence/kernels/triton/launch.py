@@ -68,13 +68,24 @@ _MIN_FEATURES = 16  # the smallest block that a matrix unit multiplies
 
 
 def contract(
-    layer: AttentionMaps, row: Tensor, combination: Combination, quotient: Tensor | None
+    layer: AttentionMaps,
+    row: Tensor,
+    combination: Combination,
+    quotient: Tensor | None,
+    *,
+    normalised: bool = False,
 ) -> Tensor:
-    """Return row · mean over heads of f(A, dL/dA, R), (batch, keys), for a row of (batch, queries)."""
+    """Return row · mean over heads of f(A, dL/dA, R), (batch, keys), for a row of (batch, queries).
+
+    With `normalised`, I is added to the mean, and each row of the sum divided by its own sum.
+    """
     with _use_device(row.device):
-        return _launch_contract(
-            _build_kernel_arguments(cast(FactoredMaps, layer), combination, quotient), row
-        )
+        args = _build_kernel_arguments(cast(FactoredMaps, layer), combination, quotient)
+        if not normalised:
+            return _launch_contract(args, row)
+        sums = _launch_gather(args, torch.ones_like(row), row)
+        shared = torch.where(row != 0, row / (1 + sums), row)
+        return shared + _launch_contract(args, shared)
 
 
 def gather(
@@ -82,20 +93,8 @@ def gather(
 ) -> Tensor:
     """Return mean over heads of f(A, dL/dA, R) · columns, (batch, queries, 1), for (batch, keys, 1)."""
     with _use_device(columns.device):
-        return _launch_gather(
-            _build_kernel_arguments(cast(FactoredMaps, layer), combination, quotient), columns
-        )[:, :, None]
-
-
-def contract_normalised(
-    layer: AttentionMaps, row: Tensor, combination: Combination, quotient: Tensor | None
-) -> Tensor:
-    """Return row · M with M = I + mean over heads of f(A, dL/dA, R), each row divided by its sum."""
-    with _use_device(row.device):
         args = _build_kernel_arguments(cast(FactoredMaps, layer), combination, quotient)
-        sums = _launch_gather(args, torch.ones_like(row), row)
-        shared = torch.where(row != 0, row / (1 + sums), row)
-        return shared + _launch_contract(args, shared)
+        return _launch_gather(args, columns)[:, :, None]
 
 
 def _launch_contract(args: "_KernelArguments", row: Tensor) -> Tensor:
