@@ -45,7 +45,7 @@ BUDGETS = {
     "render": (2_410, 1_800),
     "runs": (6_530, 3_450),
     "stats": (870, 700),
-    "studies/audit": (4_240, 3_350),
+    "studies/audit": (4_230, 3_350),
     "studies/compare": (2_240, 1_500),
     "studies/evaluation": (2_570, 1_650),
     "studies/training": (1_280, 850),

@@ -120,8 +120,8 @@ def compute_edge_norms(trace: Trace, layer: AttentionLayer, row: int) -> Tensor:
         """Return the lengths of what each of some outputs of the heads becomes, (outputs, tokens)."""
         parts = {part.attention: widen(alone.reshape(-1, *shape))}
         sent = decompose(part.tape, parts, part.sent, real=trace.real, bias="none")
-        vectors = sent.reshape(len(alone), *trace.real.shape, -1)[:, row]
-        return torch.linalg.vector_norm(vectors, dim=-1)
+        lengths: Tensor = sent.reshape(len(alone), *trace.real.shape, -1)[:, row].norm(dim=-1)
+        return lengths
 
     if _find_operations_between(part) <= _POSITION_FREE_OPS:
         # Each value is sent on from its own position, and weighed afterwards.

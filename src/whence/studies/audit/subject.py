@@ -137,17 +137,11 @@ class ReplayBatch:
                 "their weights cannot be exchanged alike. Choose one layer that sees everything: site=..., --site LAYER."
             )
         # By layer: the rows whose site includes it, and with all their copies as the inputs of the replay.
-        self._rows = {
-            layer: [row for row, site in enumerate(self.sites) if layer in site.layers]
-            for layer in layers
-        }
-        self._inputs = {
-            layer: torch.tensor(
-                [row * copies + copy for row in own_rows for copy in range(copies)],
-                device=batch.device,
-            )
-            for layer, own_rows in self._rows.items()
-        }
+        self._swapped: dict[int, tuple[list[int], Tensor]] = {}
+        for layer in layers:
+            own_rows = [row for row, site in enumerate(self.sites) if layer in site.layers]
+            copied = [row * copies + copy for row in own_rows for copy in range(copies)]
+            self._swapped[layer] = own_rows, torch.tensor(copied, device=batch.device)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -155,7 +149,7 @@ class ReplayBatch:
     def __call__(self, weights: Tensor) -> Tensor:
         """Return the probabilities, (rows, copies, labels), with other weights, (rows, copies, channels, reads, tokens)."""
         flat = weights.flatten(0, 1)  # (rows x copies, channels, reads, tokens)
-        swaps = {layer: self._build_swap(layer, flat) for layer in self._rows}
+        swaps = {layer: self._build_swap(layer, flat) for layer in self._swapped}
         probabilities = self._compute_probabilities(self._replay(swaps))
         return probabilities.reshape(len(self), self.copies, probabilities.shape[1])
 
@@ -166,7 +160,7 @@ class ReplayBatch:
         """Return the replaced weights of one layer, for the rows whose site includes it."""
         own = self._replay.own[layer]
         heads = own.shape[1]
-        rows, inputs = self._rows[layer], self._inputs[layer]
+        rows, inputs = self._swapped[layer]
         row_weights = weights if len(inputs) == len(weights) else weights[inputs]
         if self.sites[0].head is None:
             start = self.sites[rows[0]].layers.index(layer) * heads
