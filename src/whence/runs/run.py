@@ -34,7 +34,7 @@ from whence.runs.observers import RunEstimate, RunObserver, WindowStatus, estima
 from whence.runs.plan import OUT_KEY, Execution, Plan, build_plan, merge_options, read_plan
 from whence.runs.plan_expansion import resolve_plan, unreadable_row_error
 from whence.runs.results import Run
-from whence.runs.store import Store, StoreReader, WindowResults, check_folder
+from whence.runs.store import Store, StoreReader, WindowResults, check_folder, is_store
 from whence.runs.task import Identity, Item, Task, compute_audit_code_digest, compute_source_digest
 from whence.studies.audit.audit import (
     Audit,
@@ -279,7 +279,7 @@ def estimate_plan(
     store = None
     if out is not None:
         check_folder(Path(out))
-        store = StoreReader.open_if_present(out)
+        store = StoreReader.open_existing(out) if is_store(Path(out)) else None
     with create_backend(plan, execution) as workers:
         check_data_fits_model(workers.identity, data)
         watch.on_start(plan, describe_data(data), workers.identity, workers.size)

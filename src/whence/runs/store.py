@@ -330,11 +330,6 @@ class StoreReader:
         self._manifest: Manifest | None = None
 
     @classmethod
-    def open_if_present(cls, folder: str | Path) -> Self | None:
-        """Open a folder for reading; None if it holds no store."""
-        return cls.open_existing(folder) if is_store(Path(folder)) else None
-
-    @classmethod
     def open_existing(cls, folder: str | Path) -> Self:
         """Open a folder for reading; BadStore if it holds no store or lost its manifest."""
         store, where = cls(folder), str(folder)
