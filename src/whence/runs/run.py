@@ -355,8 +355,8 @@ class RunSession:
     store: Store
     retry_failed: bool
     watch: RunObserver
-    # Open windows by number, with the chunks not yet done.
-    _open: dict[int, tuple[Window, set[int]]] = field(default_factory=dict)
+    # Open windows by number, with the examples that are left of each chunk.
+    _open: dict[int, tuple[Window, Counter[int]]] = field(default_factory=dict)
 
     def compute(self, workers: Backend, execution: Execution) -> None:
         """Compute all missing explanations and metrics, and store them."""
@@ -388,8 +388,8 @@ class RunSession:
                 self.store.add_result(result)
                 self.watch.on_task_done(result)
                 window, left = self._open[result.window]
-                left.remove(result.chunk)
-                if not left:
+                left[result.chunk] -= result.n_examples
+                if not any(left.values()):
                     self._close_window(window)
         except KeyboardInterrupt:
             self.watch.on_interrupt()  # before the workers are killed, which a second interrupt must not disturb
@@ -403,7 +403,8 @@ class RunSession:
                 raise unreadable_row_error(window.bad[0])
             status = self.find_missing(window, self.store.find_results(window), identity)
             self.watch.on_window(status)
-            self._open[window.number] = (window, {task.chunk for task in status.missing})
+            left = Counter({task.chunk: len(task.items) for task in status.missing})
+            self._open[window.number] = (window, left)
             if not status.missing:
                 self._close_window(window)
             yield from status.missing
