@@ -109,7 +109,7 @@ class WorkerProgram:
             self._worker = self._load()
             return self._worker.identity
         except BaseException as error:  # any error is sent to the pool
-            return _to_answer(error)
+            return to_whence_error(error)
 
     def do(self, task: Task) -> TaskResult | WhenceError:
         """Return the result of a task or its error; exit if the GPU is lost, so that the pool restarts."""
@@ -117,7 +117,7 @@ class WorkerProgram:
         try:
             return self._worker.do(task)
         except BaseException as error:  # any error is sent to the pool
-            answer = _to_answer(error)
+            answer = to_whence_error(error)
             from whence.tracing.out_of_memory import is_device_lost
 
             if is_device_lost(error):
@@ -126,15 +126,10 @@ class WorkerProgram:
             return answer
 
 
-def _to_answer(error: BaseException) -> WhenceError:
-    """Return the answer of a worker that failed; an interrupt ends it."""
+def to_whence_error(error: BaseException) -> WhenceError:
+    """Return a WhenceError as it is; wrap another in WorkersFailed with its traceback as a note; raise an interrupt."""
     if not is_failure(error):
         raise error
-    return to_whence_error(error)
-
-
-def to_whence_error(error: BaseException) -> WhenceError:
-    """Return a WhenceError as it is; wrap another in WorkersFailed with its traceback as a note."""
     if isinstance(error, WhenceError):
         return error
     wrapped = WorkersFailed(

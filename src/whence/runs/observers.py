@@ -1,10 +1,9 @@
 """Estimate of a run's cost from timed sample tasks; observer interface; RunProgress, the counts for displays.
 
-The estimate: a worker explains and tests some of the first examples, spread over their lengths; the results
-are thrown away. First one example, to warm up, then 4 (for up to 20 s), then 16 and 64 while that takes two
-seconds in all. The cost per example in the last task, times the examples left, is the estimate; its spread
-is the change from one task to the next, at least a factor of 1.25. Times are differences of a monotonic
-clock.
+The estimate: a worker explains and tests some of the first examples, spread over their lengths; the results are thrown
+away. First one example, to warm up, then 4 (for up to 20 s), then 16 and 64 while that takes two seconds in all. The cost
+per example in the last task, times the examples left, is the estimate; its spread is the change from one task to the
+next, at least a factor of 1.25.
 """
 
 import time

@@ -1,8 +1,7 @@
-"""`Run`, the reader of a run's folder: failures, evaluation, report data, examples, charts, comparison of runs.
+"""`Run`, the reader of a run's folder: failures, evaluation, report data, examples, charts.
 
-The evaluation is built by the code of `whence.evaluate`, so that both agree. Records are read one window at
-a time, in bounded memory. Two runs are compared only over the examples that both have: without any, a
-difference of means would say as much about the data as about the runs, and is refused.
+The evaluation is built by the code of `whence.evaluate`, so that both agree. Records are read one window at a time, in
+bounded memory.
 """
 
 import re
@@ -31,7 +30,7 @@ from whence.methods import method as method_registry
 from whence.metrics import metric as metric_registry
 from whence.runs.plan import PLAN_FIELDS, Plan, to_plain_fields
 from whence.runs.records import TABLES, Record
-from whence.runs.store import StoreReader, is_store, list_current_settings, read_row
+from whence.runs.store import StoreReader, find_setting, is_store, read_row
 from whence.stats.intervals import Array, clopper_pearson_interval, mean_of_known
 from whence.studies.evaluation.evaluation import Evaluation, build_evaluation_data
 from whence.studies.evaluation.measure import MetricRequest, resolve_metrics
@@ -296,7 +295,7 @@ def build_report(run: "Run") -> RunReport:
                 if name not in stored or stored[name]["experiment"] is None
             ],
             "provenance": {
-                **run.store.find_software(),
+                **run.store.sum_up_log().get("software", {}),
                 "code": manifest["code"],
                 "format": manifest["version"],
             },
@@ -343,10 +342,8 @@ def build_evaluation(
 ) -> Evaluation:
     """Return the evaluation of a run's methods; `results` are its results if already read."""
     results = collect_results(run, agreement) if results is None else results
-    manifest, counted = run.manifest, None
-    plan, data = manifest["plan"], manifest["data"]
-    for event in run.store.events("start"):
-        counted = event.get("of", counted)
+    manifest, log = run.manifest, run.store.sum_up_log()
+    plan, data, counted = manifest["plan"], manifest["data"], log.get("of")
     limits = (limit for limit in (plan["sample"], plan["limit"]) if limit is not None)
     drawn = min(limits, default=None)
     if counted is not None and drawn is not None and drawn >= counted:
@@ -358,7 +355,7 @@ def build_evaluation(
         methods=find_method_params(manifest),
         origin={
             "model": {name: manifest["model"].get(name) for name in _EVALUATION_MODEL_FIELDS},
-            "provenance": run.store.find_software(),
+            "provenance": log.get("software", {}),
         },
         setting=describe_run_setting(manifest),
         digests=[example.digest for example in results.examples],
@@ -382,10 +379,7 @@ def build_evaluation(
 
 def describe_run_setting(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the setting of a run as an evaluation has it: removal, unit, target, rankings."""
-    plan = manifest["plan"]
-    settings = (manifest["settings"].get(digest, {}) for digest in list_current_settings(manifest))
-    tests = [setting for setting in settings if setting.get("kind") == "test"]
-    test = tests[0] if tests else {}
+    plan, test = manifest["plan"], find_setting(manifest, "test")
     return {
         "remove": test.get("remove", plan["remove"]),
         "unit": test.get("unit", plan["unit"]),
@@ -732,8 +726,7 @@ class Run:
             counts = self.store.count_results()
             done = min((counts.get(one, 0) for one in manifest["explained"].values()), default=0)
             total = min((n for n in (plan["limit"], plan["sample"]) if n is not None), default=None)
-            for event in self.store.events("start"):  # the count of the last session
-                total = total if event.get("examples") is None else event["examples"]
+            total = self.store.sum_up_log().get("examples", total)  # as the last session counted
         return {
             "folder": str(self.folder),
             "name": self.name,

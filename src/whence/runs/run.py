@@ -1,9 +1,7 @@
 """`whence.run`: checks of plan, data and folder, the loop that gives missing work to workers, the final audit.
 
-Order of events: the plan is checked without loading anything; the folder is locked; the workers load the
-model; the folder is checked against the plan; the cost is estimated; windows are opened one by one, their
-missing chunks go to the workers as tasks, and results are written at once; at last attention is audited,
-experiment by experiment.
+The plan is checked before anything is loaded, the folder when the workers have the model. Windows are opened one by one,
+their missing chunks go to workers as tasks, and results are written at once; attention is audited at last.
 """
 
 import warnings
