@@ -153,7 +153,7 @@ def check_compatible(old: Manifest, new: Manifest, where: str) -> None:
             compare(name, there, now, name)
 
 
-def find_setting(side: Manifest, kind: str) -> Mapping[str, Any]:
+def find_setting(side: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     """Return the first current setting of a kind (explanation, test); empty without one."""
     known = (side["settings"].get(digest, {}) for digest in list_current_settings(side))
     return next((facts for facts in known if facts.get("kind") == kind), {})
