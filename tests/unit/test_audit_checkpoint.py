@@ -13,7 +13,7 @@ from whence.data.dataset import open_dataset
 from whence.runs import run
 from whence.runs.observers import RunObserver
 from whence.runs.plan import Execution, Plan
-from whence.runs.run import load_audit, run_audit
+from whence.runs.run import RunSession, load_audit
 from whence.runs.store import Store
 from whence.runs.worker import Worker
 from whence.studies.audit.audit import AuditCheckpoint
@@ -116,7 +116,7 @@ def make(asked, watch=None, **changed):
     plan, data, out = asked
     with Store.open_locked(out) as store:
         store.begin(plan, Worker(plan, Execution(), reviews()).identity, data.facts())
-        run_audit(plan, Execution(), data, store, watch or RunObserver(), **changed)
+        RunSession(plan, Execution(), data, store, watch or RunObserver(), **changed).run_audit()
         found = load_audit(store)
     return found, {path.name: path.read_bytes() for path in sorted((out / "audits").iterdir())}
 

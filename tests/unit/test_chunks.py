@@ -39,7 +39,7 @@ def stored_results(*records):
 
 def find_missing(found, items, retry=False):
     """Say what is missing of a window of one chunk."""
-    session = RunSession(stores.plan(), None, None, retry, None)
+    session = RunSession(stores.plan(), None, None, None, None, retry)
     return session.find_missing(stores.Window(3, (tuple(items),)), found, WHO)
 
 

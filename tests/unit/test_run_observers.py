@@ -84,6 +84,14 @@ def items(count):
     return tuple(Item(row, str(row), Example("a"), "d", "g") for row in range(count))
 
 
+def explanations(methods, errors=None):
+    """Return the tables of a task, with a row for each method named."""
+    nothing = pa.array(errors or [None] * len(methods), pa.string())
+    return {
+        "explanations": pa.table({"row": [0] * len(methods), "method": methods, "error": nothing})
+    }
+
+
 def test_run_progress_counts_done_failed_and_remaining_by_method():
     now = SimpleNamespace(time=1000.0)
     seen = RunProgress(clock=lambda: now.time)
@@ -96,10 +104,8 @@ def test_run_progress_counts_done_failed_and_remaining_by_method():
     assert [one.rate for one in seen.list_method_progress()] == [None, None]
     assert [one.seconds for one in seen.list_method_progress()] == [None, None]
     now.time += 8
-    explained = pa.table(
-        {"row": [0, 0], "method": ["leave_one_out", "attcat"], "error": ["not-finite", None]}
-    )
-    seen.on_task_done(TaskResult(0, 0, {"explanations": explained}, 8.0))
+    explained = explanations(["attcat", "leave_one_out"] * 4, [None, "not-finite", *[None] * 6])
+    seen.on_task_done(TaskResult(0, 0, explained, 8.0))
     attcat, loo = seen.list_method_progress()
     # 6 + 4 of 10; 4 in 8 seconds
     assert (attcat.done, attcat.before, attcat.failed, attcat.left) == (10, 6, 1, 0)
@@ -119,7 +125,7 @@ def test_run_progress_rate_follows_the_most_recent_tasks():
     seen.on_window(WindowStatus(0, 200, 0, {}, {}, tasks))
     for number in range(200):
         now.time += 10.0 if number < 100 else 0.5
-        seen.on_task_done(TaskResult(0, number, {}, 0.0))
+        seen.on_task_done(TaskResult(0, number, explanations(["attcat"]), 0.0))
     attcat, _ = seen.list_method_progress()
     assert attcat.rate == pytest.approx(2.0)
     assert (attcat.total, attcat.seconds) == (None, None)  # nobody knows how many
@@ -129,7 +135,7 @@ def test_run_progress_with_a_stopped_clock_has_no_rate():
     seen = RunProgress(clock=lambda: 5.0)
     seen.on_start(PLAN, "toy.tsv", IDENTITY, 1)
     seen.on_window(WindowStatus(0, 1, 0, {}, {}, [Task(0, 0, items(1), ("attcat",))]))
-    seen.on_task_done(TaskResult(0, 0, {}, 0.0))
+    seen.on_task_done(TaskResult(0, 0, explanations(["attcat"]), 0.0))
     assert seen.list_method_progress()[0].rate is None
 
 

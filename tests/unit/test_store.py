@@ -223,9 +223,9 @@ def test_build_tables_of_a_record_that_fits_no_table_raises_value_error(record, 
 def test_task_result_counts_examples_and_failures():
     done = stores.make_task_result(WHO, stores.window(), 0, failing=(0,))
     # Two examples, two methods; the first example failed.
-    assert (done.n_examples, done.failed) == (2, {"attcat": 1, "rollout": 1})
-    nothing = TaskResult(0, 0, {}, 0.0)
-    assert (nothing.n_examples, nothing.failed) == (0, {})
+    assert done.n_examples == 2
+    assert done.count_explanations() == {"attcat": 2, "rollout": 2}
+    assert done.count_explanations(failed=True) == {"attcat": 1, "rollout": 1}
 
 
 def test_empty_window_results_need_every_result():

@@ -11,7 +11,7 @@ import pytest
 from tests import stores
 from whence.core.errors import BadStore, CannotWrite, StoreInUse
 from whence.runs.records import VERSION
-from whence.runs.store import Store, verify_store
+from whence.runs.store import Store, is_store, verify_store
 
 
 @pytest.fixture
@@ -146,8 +146,8 @@ def test_store_at_the_path_of_a_file_raises_cannot_write(tmp_path):
         stores.write_store(tmp_path / "out")
 
 
-def test_open_if_present_returns_none_and_open_existing_raises_without_a_store(tmp_path):
-    assert Store.open_if_present(tmp_path / "none") is None
+def test_open_existing_raises_without_a_store(tmp_path):
+    assert not is_store(tmp_path / "none")
     with pytest.raises(BadStore, match="holds no run"):
         Store.open_existing(tmp_path / "none")
 

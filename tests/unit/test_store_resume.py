@@ -169,4 +169,4 @@ def test_merge_manifests_drops_metrics_of_a_recomputed_explanation():
 def test_error_before_begin_leaves_no_store_in_the_folder(tmp_path):
     with pytest.raises(ValueError, match="no such target"), Store.open_locked(tmp_path / "out"):
         raise ValueError("no such target")
-    assert Store.open_if_present(tmp_path / "out") is None
+    assert not store_module.is_store(tmp_path / "out")

@@ -16,8 +16,8 @@ import signal
 import sys
 import traceback
 import warnings
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -109,7 +109,7 @@ class WorkerProgram:
             self._worker = self._load()
             return self._worker.identity
         except BaseException as error:  # any error is sent to the pool
-            return _to_answer(error)
+            return to_whence_error(error)
 
     def do(self, task: Task) -> TaskResult | WhenceError:
         """Return the result of a task or its error; exit if the GPU is lost, so that the pool restarts."""
@@ -117,7 +117,7 @@ class WorkerProgram:
         try:
             return self._worker.do(task)
         except BaseException as error:  # any error is sent to the pool
-            answer = _to_answer(error)
+            answer = to_whence_error(error)
             from whence.tracing.out_of_memory import is_device_lost
 
             if is_device_lost(error):
@@ -126,15 +126,10 @@ class WorkerProgram:
             return answer
 
 
-def _to_answer(error: BaseException) -> WhenceError:
-    """Return the answer of a worker that failed; an interrupt ends it."""
+def to_whence_error(error: BaseException) -> WhenceError:
+    """Return a WhenceError as it is; wrap another in WorkersFailed with its traceback as a note; raise an interrupt."""
     if not is_failure(error):
         raise error
-    return to_whence_error(error)
-
-
-def to_whence_error(error: BaseException) -> WhenceError:
-    """Return a WhenceError as it is; wrap another in WorkersFailed with its traceback as a note."""
     if isinstance(error, WhenceError):
         return error
     wrapped = WorkersFailed(
@@ -195,45 +190,7 @@ class PoolJob:
     """A task in the pool, with the number of workers that died of it."""
 
     task: Task
-    whole: "PoolJob | None" = None  # the split job it is a part of
     deaths: int = 0
-    parts: dict[int, TaskResult] = field(default_factory=dict)  # of a split job, by row
-
-    def split(self) -> "list[PoolJob]":
-        """Return one job per example; their results are merged again."""
-        return [PoolJob(replace(self.task, items=(item,)), self) for item in self.task.items]
-
-    def finish(self, result: TaskResult) -> list[TaskResult]:
-        """Return the result; of a split task, one merged result after its last part."""
-        if self.whole is None:
-            return [result]
-        task, parts = self.whole.task, self.whole.parts
-        parts[self.task.items[0].row] = result
-        if len(parts) < len(task.items):
-            return []
-        return [_merge_results([parts[item.row] for item in task.items])]
-
-
-def _merge_results(parts: Sequence[TaskResult]) -> TaskResult:
-    """Return the results of all examples of a task as one."""
-    import pyarrow as pa
-
-    costs: dict[str, Counter[str]] = {}
-    memory: dict[str, int] = {}
-    for part in parts:
-        for name, own in part.costs.items():
-            costs.setdefault(name, Counter()).update(own)
-        memory |= {name: max(peak, memory.get(name, 0)) for name, peak in part.memory.items()}
-    return replace(
-        parts[0],
-        tables={
-            name: pa.concat_tables(part.tables[name] for part in parts) for name in parts[0].tables
-        },
-        seconds=sum(part.seconds for part in parts),
-        costs={name: dict(own) for name, own in costs.items()},
-        worker=", ".join(sorted({part.worker for part in parts if part.worker})),
-        memory=memory,
-    )
 
 
 QUEUE_DEPTH = 2  # tasks of a worker: one at hand, one queued
@@ -292,7 +249,7 @@ class WorkerPool:
         return self._identity
 
     def map(self, tasks: Iterable[Task]) -> Iterator[TaskResult]:
-        """Yield the results of tasks in the order of completion."""
+        """Yield the results of tasks in the order of completion; a task that kills workers has one for each example."""
         _ = self.identity
         fresh = iter(tasks)
         try:
@@ -341,7 +298,8 @@ class WorkerPool:
             found: TaskResult | Identity | WhenceError = answer.result()
             if isinstance(found, TaskResult):
                 self._deaths = 0
-                results += worker.jobs.popleft()[0].finish(found)
+                worker.jobs.popleft()
+                results.append(found)
             elif isinstance(found, Identity):
                 self._accept_worker(worker, found)
             elif worker.ready or self._identity is None:
@@ -384,14 +342,15 @@ class WorkerPool:
         if first.deaths < MAX_TASK_DEATHS:
             self._waiting.appendleft(first)
         elif len(first.task.items) > 1:
-            self._waiting.extend(first.split())
+            parts = (replace(first.task, items=(item,)) for item in first.task.items)
+            self._waiting.extend(map(PoolJob, parts))
         else:
             from whence.runs.worker import build_failure_tables
 
             # Without the exit reason, which names processes and machines: records must be reproducible.
             died = f"{MAX_TASK_DEATHS} workers died while they were at this example alone. Often it is memory that ran out."
             tables = build_failure_tables(self.identity, first.task, "worker-died", died)
-            return first.finish(TaskResult(first.task.window, first.task.chunk, tables, 0.0))
+            return [TaskResult(first.task.window, first.task.chunk, tables, 0.0)]
         return []
 
     def _handle_failed_start(self, worker: _PoolWorker, error: WhenceError) -> None:

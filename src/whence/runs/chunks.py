@@ -1,9 +1,8 @@
-"""Rows that a plan selects (sample, limit, shard), in windows (one file each) and chunks (one task each).
+"""Rows that a plan selects (sample, limit, shard), in windows of consecutive examples and chunks (one task each).
 
-A window is a number of consecutive selected examples; it becomes one file of each table. A chunk is a task:
-examples of a window of similar length in characters, so that no tokenizer is needed. Chunks depend on the
-data and the plan alone, so an interrupted or sharded run computes every example among the same ones and
-gets the same bits.
+A chunk has examples of a window of similar length in characters, so that no tokenizer is needed. Chunks depend on the
+data and the plan alone, so an interrupted or sharded run computes every example among the same ones and gets the same
+bits.
 """
 
 import sys
@@ -28,11 +27,9 @@ from whence.runs.task import Item
 def iterate_selected_rows(data: Dataset, plan: Plan) -> Iterator[DatasetRow | SkippedRow]:
     """Yield the rows of the plan: a sample drawn by its seed, or all, up to its limit."""
     entries: Iterator[DatasetRow | SkippedRow] = iter(data)
-    if plan.sample is not None:
+    if plan.sample is not None and (count := _count_rows(data, plan)) is not None:
         # The same draw as whence.data.dataset.Dataset.draw.
-        order = build_generator("sample of examples", plan.seed).permutation(
-            _require_row_count(data)
-        )
+        order = build_generator("sample of examples", plan.seed).permutation(count)
         drawn = set(order[: plan.sample].tolist())
         entries = (entry for entry in entries if entry.row in drawn)
     return islice(entries, None if plan.limit is None else min(plan.limit, sys.maxsize))
@@ -40,9 +37,20 @@ def iterate_selected_rows(data: Dataset, plan: Plan) -> Iterator[DatasetRow | Sk
 
 def count_selected_rows(data: Dataset, plan: Plan) -> int | None:
     """Return the number of selected rows, unreadable ones included; None if unknown before reading."""
-    count = _require_row_count(data) if plan.sample is not None else data.count()
     bounds = [most for most in (plan.sample, plan.limit) if most is not None]
+    count = _count_rows(data, plan)
     return None if count is None else min([count, *bounds])
+
+
+def _count_rows(data: Dataset, plan: Plan) -> int | None:
+    """Return the number of rows; None if unknown, which is an error if some are to be drawn."""
+    count = data.count()
+    if count is None and plan.sample is not None:
+        raise BadExamples(
+            f"Nobody knows how many rows {data.name} has, so that none can be drawn. Take the first ones: --limit; "
+            "or download it first."
+        )
+    return count
 
 
 def is_in_other_shard(plan: Plan, window: int, chunk: int) -> bool:
@@ -51,16 +59,6 @@ def is_in_other_shard(plan: Plan, window: int, chunk: int) -> bool:
         return False
     part, parts = plan.shard
     return (window + chunk) % parts != part - 1
-
-
-def _require_row_count(data: Dataset) -> int:
-    count = data.count()
-    if count is None:
-        raise BadExamples(
-            f"Nobody knows how many rows {data.name} has, so that none can be drawn. Take the first ones: --limit; "
-            "or download it first."
-        )
-    return count
 
 
 WINDOW_EXAMPLES = 1024  # examples in a window at most, or fewer by bytes:

@@ -1,10 +1,9 @@
 """Estimate of a run's cost from timed sample tasks; observer interface; RunProgress, the counts for displays.
 
-The estimate: a worker explains and tests some of the first examples, spread over their lengths; the results
-are thrown away. First one example, to warm up, then 4 (for up to 20 s), then 16 and 64 while that takes two
-seconds in all. The cost per example in the last task, times the examples left, is the estimate; its spread
-is the change from one task to the next, at least a factor of 1.25. Times are differences of a monotonic
-clock.
+The estimate: a worker explains and tests some of the first examples, spread over their lengths; the results are thrown
+away. First one example, to warm up, then 4 (for up to 20 s), then 16 and 64 while that takes two seconds in all. The cost
+per example in the last task, times the examples left, is the estimate; its spread is the change from one task to the
+next, at least a factor of 1.25.
 """
 
 import time
@@ -295,7 +294,6 @@ class RunProgress(RunObserver):
         self._before: Counter[str] = Counter()  # stored results in the windows opened so far
         self._new: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
-        self._open: dict[tuple[int, int], Task] = {}
         self._began = clock()
         self._expected = 0.0  # estimated seconds of the run, used until a task is done
         self._recent: deque[tuple[float, Counter[str]]] = deque(maxlen=_RECENT_TASKS)
@@ -315,19 +313,17 @@ class RunProgress(RunObserver):
         self._began = self._clock()
 
     def on_window(self, status: WindowStatus) -> None:
-        """Count the stored results and missing tasks of a window."""
+        """Count the stored results of a window."""
         self._n_opened += status.examples
         self.bad += status.bad
         self._before.update(status.held)
         self._failed.update(status.failed)
-        self._open.update({(task.window, task.chunk): task for task in status.missing})
 
     def on_task_done(self, result: TaskResult) -> None:
         """Count the results and failures of a task."""
-        task = self._open.pop((result.window, result.chunk))
-        counted = Counter(dict.fromkeys(task.methods, len(task.items)))
+        counted = result.count_explanations()
         self._new.update(counted)
-        self._failed.update(result.failed)
+        self._failed.update(result.count_explanations(failed=True))
         self._recent.append((self._clock(), counted))
 
     @property

@@ -1,9 +1,8 @@
 """Pool of Ray actors: cluster, resources, messages, image files sent as bytes.
 
-An actor loads the model on its own node: no weights go through Ray. Images that are files here are sent as
-bytes, because another node may not have them. Ray restarts and repeats nothing; the pool does. An actor on
-a CPU has one core and computes in one thread (Ray sets `OMP_NUM_THREADS`), unless the node's own
-`OMP_NUM_THREADS` differs.
+An actor loads the model on its own node: no weights go through Ray. Images that are files here are sent as bytes, because
+another node may not have them. Ray restarts and repeats nothing; the pool does. An actor on a CPU has one core and
+computes in one thread (Ray sets `OMP_NUM_THREADS`), unless the node's own `OMP_NUM_THREADS` differs.
 """
 
 import logging

@@ -30,22 +30,15 @@ class Column(NamedTuple):
     meaning: str
 
 
-_TYPES: dict[str, pa.DataType] = {
-    "text": pa.string(),
-    "bool": pa.bool_(),
-    "int8": pa.int8(),
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "float64": pa.float64(),
-    "axiom": pa.struct([pa.field("axiom", pa.string()), pa.field("residual", pa.float64())]),
-}
+_AXIOM = pa.struct([pa.field("axiom", pa.string()), pa.field("residual", pa.float64())])
 
 
 def _parse_columns(lines: str) -> tuple[Column, ...]:
     """Return columns from lines of name, type ("[]": a list, "!": never null) and meaning."""
     columns = []
     for name, kind, meaning in (line.split(maxsplit=2) for line in lines.strip().splitlines()):
-        of = _TYPES[kind.rstrip("!").removesuffix("[]")]
+        alias = kind.rstrip("!").removesuffix("[]")
+        of = _AXIOM if alias == "axiom" else pa.type_for_alias(alias)
         # "element" is the name that Parquet gives the values of a list.
         full = pa.list_(pa.field("element", of)) if "[]" in kind else of
         columns.append(Column(name, full, "!" not in kind, meaning))
@@ -54,21 +47,21 @@ def _parse_columns(lines: str) -> tuple[Column, ...]:
 
 COLUMNS: dict[str, tuple[Column, ...]] = {
     "explanations": _parse_columns("""
-        key         text!      the hash of everything that determines this result
-        setting     text!      all of it but the example; the manifest says what
+        key         string!    the hash of everything that determines this result
+        setting     string!    all of it but the example; the manifest says what
         row         int64!     the example's place in the data, counted from 0
-        example     text!      the hash of the example: text or picture, label, marks
-        id          text!      the example's own name, or what its place is called
-        label       text       its true label, where the data has one
-        text        text       its text; null of a picture
-        pair        text       its second text, where there are two
-        method      text!      what explained it
-        gold        text       its true label as the model calls it; null: not one of its
+        example     string!    the hash of the example: text or picture, label, marks
+        id          string!    the example's own name, or what its place is called
+        label       string     its true label, where the data has one
+        text        string     its text; null of a picture
+        pair        string     its second text, where there are two
+        method      string!    what explained it
+        gold        string     its true label as the model calls it; null: not one of its
         right       bool       whether the model predicts that; null: nobody can say
-        target      text       the class that is explained
-        predicted   text       the class that the model predicts
+        target      string     the class that is explained
+        predicted   string     the class that the model predicts
         probability float64    what the model gives that class
-        tokens      text[]     what has a score: tokens, or patches by name
+        tokens      string[]   what has a score: tokens, or patches by name
         special     bool[]     whether a token is the model's own
         starts      int32[]    where a token begins in its text; null: nowhere
         ends        int32[]    where it ends, one character behind the last
@@ -81,28 +74,28 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         backward    int32      backward passes
         dropped     int32      tokens that were cut off, because the text is too long
         refused     bool       whether the model cannot take the input at all
-        error       text       of a failure: the code of its error; scores are null
-        why         text       of a failure: a sentence
+        error       string     of a failure: the code of its error; scores are null
+        why         string     of a failure: a sentence
     """),
     "metrics": _parse_columns("""
-        key         text!      the hash of everything that determines this result
-        setting     text!      all of it but the example; the manifest says what
+        key         string!    the hash of everything that determines this result
+        setting     string!    all of it but the example; the manifest says what
         row         int64!     the example's place in the data, counted from 0
-        example     text!      the hash of the example: text or picture, label, marks
-        method      text!      whose explanation was tested
-        metric      text!      what tested it
+        example     string!    the hash of the example: text or picture, label, marks
+        method      string!    whose explanation was tested
+        metric      string!    what tested it
         value       float64    what it measured
         null        float64    the same of random rankings, their mean
-        part_names  text[]     what a value is made of, where it has parts
+        part_names  string[]   what a value is made of, where it has parts
         parts       float64[]  the parts of the value, in this order
         null_parts  float64[]  those of each random ranking in turn
-        error       text       why there is no value: the code of an error
-        why         text       why there is no value: a sentence
+        error       string     why there is no value: the code of an error
+        why         string     why there is no value: a sentence
     """),
     "unreadable": _parse_columns("""
         row         int64!     its place in the data, counted from 0
-        where       text!      its file and line
-        why         text!      why it cannot be read
+        where       string!    its file and line
+        why         string!    why it cannot be read
     """),
 }
 

@@ -1,8 +1,7 @@
-"""`Run`, the reader of a run's folder: failures, evaluation, report data, examples, charts, comparison of runs.
+"""`Run`, the reader of a run's folder: failures, evaluation, report data, examples, charts.
 
-The evaluation is built by the code of `whence.evaluate`, so that both agree. Records are read one window at
-a time, in bounded memory. Two runs are compared only over the examples that both have: without any, a
-difference of means would say as much about the data as about the runs, and is refused.
+The evaluation is built by the code of `whence.evaluate`, so that both agree. Records are read one window at a time, in
+bounded memory.
 """
 
 import re
@@ -31,7 +30,7 @@ from whence.methods import method as method_registry
 from whence.metrics import metric as metric_registry
 from whence.runs.plan import PLAN_FIELDS, Plan, to_plain_fields
 from whence.runs.records import TABLES, Record
-from whence.runs.store import StoreReader, is_store, list_current_settings, read_row
+from whence.runs.store import StoreReader, find_setting, is_store, read_row
 from whence.stats.intervals import Array, clopper_pearson_interval, mean_of_known
 from whence.studies.evaluation.evaluation import Evaluation, build_evaluation_data
 from whence.studies.evaluation.measure import MetricRequest, resolve_metrics
@@ -171,14 +170,21 @@ def collect_results(run: "Run", agreement: Sequence[str] = ()) -> CollectedResul
     """Return the results of a run in memory; `agreement` names the metrics between methods."""
     manifest, store, damage = run.manifest, run.store, dict[str, str]()
     found = store.read_current("explanations", ("row", "example"), damage)
-    digests = dict(zip(found["row"].to_pylist(), found["example"].to_pylist(), strict=True))
-    examples = [StoredExample(row, digests[row]) for row in sorted(digests)]
+    ids = dict(zip(found["row"].to_pylist(), found["example"].to_pylist(), strict=True))
+    examples = [StoredExample(row, ids[row]) for row in sorted(ids)]
     plan, methods = manifest["plan"], run.methods
     compared = resolve_metrics(list(agreement)) if agreement and len(methods) > 1 else []
     if strange := [metric.name for metric in compared if metric.kind != "agreement"]:
         raise UnknownMetric(f"{', '.join(strange)} measures no agreement between methods.")
+    # The metrics that are installed here, with their parameters.
+    digests = {m: digest for own in manifest["tested"].values() for m, digest in own.items()}
+    names = [
+        name for name in plan["metrics"] if name in digests and name in metric_registry.names()
+    ]
+    params = {name: manifest["settings"][digests[name]].get("params", {}) for name in names}
+    measures = resolve_metrics(names, params) if names else []
     results = CollectedResults(
-        ScoreTables(methods, list_run_measures(manifest), len(examples), plan["rankings"]),
+        ScoreTables(methods, measures, len(examples), plan["rankings"]),
         AgreementScores(compared, methods, len(examples), plan["rankings"]),
         examples,
         damage=damage,
@@ -203,17 +209,6 @@ def collect_results(run: "Run", agreement: Sequence[str] = ()) -> CollectedResul
             record_stored_rows(results.notes, alike, number, own, tests.get(row, []), setting)
             left = max(0, left - 1)
     return results
-
-
-def list_run_measures(manifest: Mapping[str, Any]) -> list[MetricRequest]:
-    """Return the metrics of a run that are installed here, with their parameters."""
-    own = {
-        name: digest for tested in manifest["tested"].values() for name, digest in tested.items()
-    }
-    installed = own.keys() & set(metric_registry.names())
-    known = [name for name in manifest["plan"]["metrics"] if name in installed]
-    params = {name: manifest["settings"][own[name]].get("params", {}) for name in known}
-    return resolve_metrics(known, params) if known else []
 
 
 def find_method_params(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -254,7 +249,15 @@ def build_report(run: "Run") -> RunReport:
     """Return the report of a run, finished or not, from the results in its folder."""
     manifest, results = run.manifest, collect_results(run, (_AGREEMENT,))
     table = build_evaluation(run, (_AGREEMENT,), results)
-    facts, bad, audit = run.facts(), run.store.list_bad_rows(), run.audits
+    facts, bad, audit, stored = (
+        run.facts(),
+        run.store.list_bad_rows(),
+        run.audits,
+        run.store.audits(),
+    )
+    can_advise = (
+        set(DECIDING_METRICS) <= set(table.metrics) and table.payload["examples"]["explained"]
+    )
     return RunReport(
         {
             "version": RESULT_VERSION,
@@ -277,15 +280,22 @@ def build_report(run: "Run") -> RunReport:
                 **summarise_predictions(results),
                 "labels": manifest["data"].get("labels"),
             },
-            "advice": _format_advice(table),
+            "advice": str(apply_rule(table)["sentence"]) if can_advise else None,
             "evaluation": table.to_dict(),
             "plots": build_charts(results, table.payload),
             "extremes": select_examples(run, results),
             "failures": results.failures,
             "audit": None if audit is None else audit.to_dict(),
-            "not_audited": _list_missing_experiments(run),
+            "not_audited": [
+                {
+                    "name": name,
+                    "why": str(stored[name]["why"]) if name in stored else "It was not made yet.",
+                }
+                for name in manifest["plan"]["audit"]
+                if name not in stored or stored[name]["experiment"] is None
+            ],
             "provenance": {
-                **run.store.find_software(),
+                **run.store.sum_up_log().get("software", {}),
                 "code": manifest["code"],
                 "format": manifest["version"],
             },
@@ -294,27 +304,6 @@ def build_report(run: "Run") -> RunReport:
             "reproduce": describe_reproduction(manifest, run.name),
         }
     )
-
-
-def _list_missing_experiments(run: "Run") -> list[dict[str, str]]:
-    """Return the experiments of the plan without a result, with the reason."""
-    names, stored = run.manifest["plan"]["audit"], run.store.audits()
-    waiting = "It was not made yet."
-    return [
-        {"name": name, "why": str(stored[name]["why"]) if name in stored else waiting}
-        for name in names
-        if name not in stored or stored[name]["experiment"] is None
-    ]
-
-
-def _format_advice(table: Evaluation) -> str | None:
-    """Return the recommendation of a method; None if a deciding metric was not measured."""
-    if (
-        not set(DECIDING_METRICS) <= set(table.metrics)
-        or not table.payload["examples"]["explained"]
-    ):
-        return None
-    return str(apply_rule(table)["sentence"])
 
 
 def describe_reproduction(manifest: Mapping[str, Any], name: str) -> dict[str, str]:
@@ -353,57 +342,44 @@ def build_evaluation(
 ) -> Evaluation:
     """Return the evaluation of a run's methods; `results` are its results if already read."""
     results = collect_results(run, agreement) if results is None else results
-    manifest = run.manifest
-    seed = manifest["plan"]["seed"]
+    manifest, log = run.manifest, run.store.sum_up_log()
+    plan, data, counted = manifest["plan"], manifest["data"], log.get("of")
+    limits = (limit for limit in (plan["sample"], plan["limit"]) if limit is not None)
+    drawn = min(limits, default=None)
+    if counted is not None and drawn is not None and drawn >= counted:
+        drawn = None
+    columns = data.get("columns") or {}
     payload = build_evaluation_data(
         results.notes,
         results.alike,
         methods=find_method_params(manifest),
         origin={
             "model": {name: manifest["model"].get(name) for name in _EVALUATION_MODEL_FIELDS},
-            "provenance": run.store.find_software(),
+            "provenance": log.get("software", {}),
         },
         setting=describe_run_setting(manifest),
         digests=[example.digest for example in results.examples],
-        data=describe_run_data(run),
-        seed=seed,
+        data={
+            "name": data["name"],
+            "rows": counted,
+            "drawn": drawn,
+            "seed": None if plan["sample"] is None or drawn is None else plan["seed"],
+            **{role: columns.get(role) for role in ("text", "pair", "label")},
+            "guessed": list(data.get("guessed") or ()),
+        },
+        seed=plan["seed"],
         calls=None,  # a run stores the passes of explanations, not those of metrics
         seconds=None,
     )
-    times = _estimate_method_times(run, seed)
+    times = _estimate_method_times(run, plan["seed"])
     for entry in payload["methods"]:
         entry["seconds"] = times.get(entry["method"])
     return Evaluation(payload)
 
 
-def describe_run_data(run: "Run") -> dict[str, Any]:
-    """Return the data set of a run as an evaluation has it: name, rows, sample, columns."""
-    plan, data = run.manifest["plan"], run.manifest["data"]
-    columns, counted = data.get("columns") or {}, None
-    for event in run.store.events("start"):
-        counted = event.get("of", counted)
-    limits = [limit for limit in (plan["sample"], plan["limit"]) if limit is not None]
-    drawn = min(limits, default=None)
-    if counted is not None and drawn is not None and drawn >= counted:
-        drawn = None
-    return {
-        "name": data["name"],
-        "rows": counted,
-        "drawn": drawn,
-        "seed": None if plan["sample"] is None or drawn is None else plan["seed"],
-        "text": columns.get("text"),
-        "pair": columns.get("pair"),
-        "label": columns.get("label"),
-        "guessed": list(data.get("guessed") or ()),
-    }
-
-
 def describe_run_setting(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the setting of a run as an evaluation has it: removal, unit, target, rankings."""
-    plan = manifest["plan"]
-    settings = (manifest["settings"].get(digest, {}) for digest in list_current_settings(manifest))
-    tests = [setting for setting in settings if setting.get("kind") == "test"]
-    test = tests[0] if tests else {}
+    plan, test = manifest["plan"], find_setting(manifest, "test")
     return {
         "remove": test.get("remove", plan["remove"]),
         "unit": test.get("unit", plan["unit"]),
@@ -750,8 +726,7 @@ class Run:
             counts = self.store.count_results()
             done = min((counts.get(one, 0) for one in manifest["explained"].values()), default=0)
             total = min((n for n in (plan["limit"], plan["sample"]) if n is not None), default=None)
-            for event in self.store.events("start"):  # the count of the last session
-                total = total if event.get("examples") is None else event["examples"]
+            total = self.store.sum_up_log().get("examples", total)  # as the last session counted
         return {
             "folder": str(self.folder),
             "name": self.name,

@@ -1,9 +1,7 @@
 """`whence.run`: checks of plan, data and folder, the loop that gives missing work to workers, the final audit.
 
-Order of events: the plan is checked without loading anything; the folder is locked; the workers load the
-model; the folder is checked against the plan; the cost is estimated; windows are opened one by one, their
-missing chunks go to the workers as tasks, and results are written at once; at last attention is audited,
-experiment by experiment.
+The plan is checked before anything is loaded, the folder when the workers have the model. Windows are opened one by one,
+their missing chunks go to workers as tasks, and results are written at once; attention is audited at last.
 """
 
 import warnings
@@ -34,7 +32,7 @@ from whence.runs.observers import RunEstimate, RunObserver, WindowStatus, estima
 from whence.runs.plan import OUT_KEY, Execution, Plan, build_plan, merge_options, read_plan
 from whence.runs.plan_expansion import resolve_plan, unreadable_row_error
 from whence.runs.results import Run
-from whence.runs.store import Store, StoreReader, WindowResults, check_folder
+from whence.runs.store import Store, StoreReader, WindowResults, check_folder, is_store
 from whence.runs.task import Identity, Item, Task, compute_audit_code_digest, compute_source_digest
 from whence.studies.audit.audit import (
     Audit,
@@ -51,56 +49,6 @@ ATTENTION_LOCATION = "last"
 # The work that trying examples for the estimate may add to a run.
 PROBED_SHARE = 0.05
 SPECIAL_TOKENS: Special = "keep"
-
-
-def run_audit(
-    plan: Plan,
-    execution: Execution,
-    data: Dataset,
-    store: Store,
-    watch: RunObserver,
-    retry_failed: bool = False,
-) -> None:
-    """Run the audit experiments of a plan that its folder lacks.
-
-    A failed experiment is stored with its reason. The model is loaded only if an experiment is missing.
-    """
-    rows = iterate_selected_rows(data, plan)
-    examples = [row.example for row in rows if not isinstance(row, SkippedRow)]
-    experiments = select_experiments(list(plan.audit), plan.audit_params, can_train=False)
-    keys = _compute_experiment_keys(plan, experiments, examples, store.manifest["model"])
-    stored = {
-        name: record["experiment"]
-        for name, record in store.audits().items()
-        if record["key"] == keys.get(name) and not (retry_failed and record["error"])
-    }
-    missing = [name for name in keys if name not in stored]
-    if not missing:
-        return
-    explainer = load(
-        plan.model,
-        device=execution.device,
-        dtype=plan.dtype,
-        revision=plan.revision,
-        checkpoint=execution.checkpoint,
-    )
-    parts = _StoredExperiments(stored, store, watch, keys)
-    try:
-        audit(
-            explainer,
-            Dataset.from_examples(examples, data.name, **(data.facts().get("columns") or {})),
-            experiments=list(keys),
-            params={experiment.name: dict(experiment.params) for experiment in experiments},
-            site=ATTENTION_LOCATION,
-            special=SPECIAL_TOKENS,
-            truncate=plan.truncate,
-            seed=plan.seed,
-            parts=parts,
-        )
-    except WhenceError as error:
-        # An error of the model or the data as a whole: all experiments fail, the run's results stay.
-        for name in missing:
-            parts.add_failure(name, error)
 
 
 def load_audit(store: StoreReader) -> Audit | None:
@@ -131,14 +79,10 @@ class _StoredExperiments(AuditCheckpoint):
     """A checkpoint that stores each experiment's result in the folder, its cost in the journal."""
 
     def __init__(
-        self,
-        known: Mapping[str, Mapping[str, Any] | None],
-        store: Store,
-        watch: RunObserver,
-        keys: Mapping[str, str],
+        self, known: Mapping[str, Any], session: "RunSession", keys: Mapping[str, str]
     ) -> None:
         super().__init__(known)
-        self._store, self._watch, self._keys = store, watch, keys
+        self._store, self._watch, self._keys = session.store, session.watch, keys
 
     def begin(self, name: str) -> None:
         """Notify the observer of an experiment's start."""
@@ -256,10 +200,11 @@ def execute_plan(
     data, plan = open_and_resolve(plan)
     with Store.open_locked(out) as store:
         try:
+            session = RunSession(plan, execution, data, store, watch, retry_failed)
             with create_backend(plan, execution) as workers:
-                RunSession(plan, data, store, retry_failed, watch).compute(workers, execution)
+                session.compute(workers)
             if plan.audit and (plan.shard is None or plan.shard[0] == 1):
-                run_audit(plan, execution, data, store, watch, retry_failed)
+                session.run_audit()
             store.finish()
         except KeyboardInterrupt:
             watch.on_interrupt()
@@ -279,7 +224,7 @@ def estimate_plan(
     store = None
     if out is not None:
         check_folder(Path(out))
-        store = StoreReader.open_if_present(out)
+        store = StoreReader.open_existing(out) if is_store(Path(out)) else None
     with create_backend(plan, execution) as workers:
         check_data_fits_model(workers.identity, data)
         watch.on_start(plan, describe_data(data), workers.identity, workers.size)
@@ -348,17 +293,18 @@ def check_data_fits_model(identity: Identity, data: Dataset) -> None:
 
 @dataclass
 class RunSession:
-    """A session of a run: windows are opened as needed, and closed after their last chunk."""
+    """A session of a run: windows are opened as needed, and closed after their last chunk; then attention is audited."""
 
     plan: Plan
+    execution: Execution
     data: Dataset
     store: Store
-    retry_failed: bool
     watch: RunObserver
-    # Open windows by number, with the chunks not yet done.
-    _open: dict[int, tuple[Window, set[int]]] = field(default_factory=dict)
+    retry_failed: bool = False
+    # Open windows by number, with the examples that are left of each chunk.
+    _open: dict[int, tuple[Window, Counter[int]]] = field(default_factory=dict)
 
-    def compute(self, workers: Backend, execution: Execution) -> None:
+    def compute(self, workers: Backend) -> None:
         """Compute all missing explanations and metrics, and store them."""
         plan, data, identity, facts = self.plan, self.data, workers.identity, self.data.facts()
         check_data_fits_model(identity, data)
@@ -372,10 +318,10 @@ class RunSession:
         self.watch.on_start(plan, describe_data(data), identity, workers.size)
         cost = estimate_cost(plan, data, workers, self.store, PROBED_SHARE)
         session = {
-            "backend": execution.backend,
-            "device": execution.device,
+            "backend": self.execution.backend,
+            "device": self.execution.device,
             "workers": workers.size,
-            "batch_size": execution.batch_size,
+            "batch_size": self.execution.batch_size,
             "software": dict(identity.software),
             "rows": cost.rows,
             "examples": cost.own,
@@ -388,8 +334,8 @@ class RunSession:
                 self.store.add_result(result)
                 self.watch.on_task_done(result)
                 window, left = self._open[result.window]
-                left.remove(result.chunk)
-                if not left:
+                left[result.chunk] -= result.n_examples
+                if not any(left.values()):
                     self._close_window(window)
         except KeyboardInterrupt:
             self.watch.on_interrupt()  # before the workers are killed, which a second interrupt must not disturb
@@ -403,7 +349,8 @@ class RunSession:
                 raise unreadable_row_error(window.bad[0])
             status = self.find_missing(window, self.store.find_results(window), identity)
             self.watch.on_window(status)
-            self._open[window.number] = (window, {task.chunk for task in status.missing})
+            left = Counter({task.chunk: len(task.items) for task in status.missing})
+            self._open[window.number] = (window, left)
             if not status.missing:
                 self._close_window(window)
             yield from status.missing
@@ -442,3 +389,46 @@ class RunSession:
                     for item in stored
                 )
         return WindowStatus(window.number, examples, len(window.bad), here, failed, missing)
+
+    def run_audit(self) -> None:
+        """Run the audit experiments of a plan that its folder lacks.
+
+        A failed experiment is stored with its reason. The model is loaded only if an experiment is missing.
+        """
+        plan, data = self.plan, self.data
+        rows = iterate_selected_rows(data, plan)
+        examples = [row.example for row in rows if not isinstance(row, SkippedRow)]
+        experiments = select_experiments(list(plan.audit), plan.audit_params, can_train=False)
+        keys = _compute_experiment_keys(plan, experiments, examples, self.store.manifest["model"])
+        stored = {
+            name: record["experiment"]
+            for name, record in self.store.audits().items()
+            if record["key"] == keys.get(name) and not (self.retry_failed and record["error"])
+        }
+        missing = [name for name in keys if name not in stored]
+        if not missing:
+            return
+        explainer = load(
+            plan.model,
+            device=self.execution.device,
+            dtype=plan.dtype,
+            revision=plan.revision,
+            checkpoint=self.execution.checkpoint,
+        )
+        parts = _StoredExperiments(stored, self, keys)
+        try:
+            audit(
+                explainer,
+                Dataset.from_examples(examples, data.name, **(data.facts().get("columns") or {})),
+                experiments=list(keys),
+                params={experiment.name: dict(experiment.params) for experiment in experiments},
+                site=ATTENTION_LOCATION,
+                special=SPECIAL_TOKENS,
+                truncate=plan.truncate,
+                seed=plan.seed,
+                parts=parts,
+            )
+        except WhenceError as error:
+            # An error of the model or the data as a whole: all experiments fail, the run's results stay.
+            for name in missing:
+                parts.add_failure(name, error)

@@ -148,12 +148,12 @@ def check_compatible(old: Manifest, new: Manifest, where: str) -> None:
     for name in ("sample", "seed"):
         compare(name, old["plan"], new["plan"], name)
     for kind, shared in _SHARED_SETTINGS.items():
-        there, now = (_find_setting(side, kind) for side in (old, new))
+        there, now = (find_setting(side, kind) for side in (old, new))
         for name in shared if there and now else ():
             compare(name, there, now, name)
 
 
-def _find_setting(side: Manifest, kind: str) -> Mapping[str, Any]:
+def find_setting(side: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     """Return the first current setting of a kind (explanation, test); empty without one."""
     known = (side["settings"].get(digest, {}) for digest in list_current_settings(side))
     return next((facts for facts in known if facts.get("kind") == kind), {})
@@ -330,11 +330,6 @@ class StoreReader:
         self._manifest: Manifest | None = None
 
     @classmethod
-    def open_if_present(cls, folder: str | Path) -> Self | None:
-        """Open a folder for reading; None if it holds no store."""
-        return cls.open_existing(folder) if is_store(Path(folder)) else None
-
-    @classmethod
     def open_existing(cls, folder: str | Path) -> Self:
         """Open a folder for reading; BadStore if it holds no store or lost its manifest."""
         store, where = cls(folder), str(folder)
@@ -461,12 +456,10 @@ class StoreReader:
                     if isinstance(event, dict) and event.get("kind") in kinds:
                         yield event
 
-    def find_software(self) -> dict[str, Any]:
-        """Return the software versions and device last logged; empty without any."""
-        versions: dict[str, Any] = {}
-        for event in self.events("start"):
-            versions = event.get("software") or versions
-        return versions
+    def sum_up_log(self) -> dict[str, Any]:
+        """Return what the log last said of sessions: software, examples, rows; empty without any."""
+        events = self.events("start")
+        return {key: value for event in events for key, value in event.items() if value is not None}
 
     def _set_aside(self, path: Path, why: str) -> None:
         """Leave a damaged file in place: a reader changes nothing."""
@@ -875,7 +868,7 @@ class Store(StoreReader):
                 "asked for is computed again, and what was there of it counts no more.",
                 stacklevel=3,
             )
-        old = self.find_software()
+        old = self.sum_up_log().get("software", {})
         for name in _COMPARED_PACKAGES:
             if name in old and name in identity.software and old[name] != identity.software[name]:
                 warnings.warn(

@@ -69,12 +69,11 @@ class TaskResult:
         """The number of examples that have results."""
         return len({row for table in self.tables.values() for row in table["row"].to_pylist()})
 
-    @property
-    def failed(self) -> Counter[str]:
-        """The number of failed explanations, by method."""
-        if (table := self.tables.get("explanations")) is None:
-            return Counter()
-        return Counter(table.filter(table["error"].is_valid())["method"].to_pylist())
+    def count_explanations(self, *, failed: bool = False) -> Counter[str]:
+        """Return the number of explanations by method, or of those that failed."""
+        table = self.tables["explanations"]
+        own = table.filter(table["error"].is_valid()) if failed else table
+        return Counter(own["method"].to_pylist())
 
 
 @dataclass(frozen=True)

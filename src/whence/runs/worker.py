@@ -291,31 +291,6 @@ def _build_shared_setting(loaded: LoadedModel, target: Any, truncate: bool) -> d
     }
 
 
-class MetricTimer:
-    """The cost of metrics: seconds from the first to the last trial of a batch, and backward passes."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.backward = 0
-        self._since: float | None = None
-
-    def begin(self, trial: Trial) -> None:
-        """Start the clock; the first step of each trial."""
-        if self._since is None:
-            self._since = time.perf_counter()
-
-    def end(self, trial: Trial) -> None:
-        """Count a trial, and stop the clock: the tests of a whole batch are done before its first trial comes."""
-        self.backward += trial.again.passes.backward
-        self.stop()
-
-    def stop(self) -> None:
-        """Stop the clock, even with unfinished trials."""
-        if self._since is not None:
-            self.seconds += time.perf_counter() - self._since
-        self._since = None
-
-
 @dataclass
 class BatchResults:
     """The results of a batch by (row, method), and by (row, method, metric)."""
@@ -403,7 +378,8 @@ class Worker:
         )
         self._plan, self._batch_size = plan, execution.batch_size
         self._resolved = resolve_plan_for_model(plan, self.explainer.loaded)
-        self._clock = MetricTimer()  # of the task at hand
+        # Seconds and passes of the metrics, in the task at hand.
+        self._tests: dict[str, float] = {}
         # By method: the failure if this kind of model does not support it, else None. Probed once.
         self._cannot: dict[str, ResultFailure | None] = {}
 
@@ -419,7 +395,7 @@ class Worker:
         batch up to rounding.
         """
         started = time.perf_counter()
-        self._clock = MetricTimer()
+        self._tests = {"seconds": 0.0, "forward": 0, "backward": 0}
         requests = {method.name: method for method in self._resolved.methods}
         results, usable = BatchResults(), []
         for name in task.methods:
@@ -427,16 +403,14 @@ class Worker:
                 usable.append(requests[name])
             else:
                 results.explained |= {(item.row, name): cannot for item in task.items}
-        forward = 0
         if usable:
             with count_forwards(self.explainer.model) as runs:
                 self._run_with_fallback(results, task.items, usable)
-            forward = max(0, runs.forward - _count_explanation_passes(results))
+            self._tests["forward"] = max(0, runs.forward - _count_explanation_passes(results))
         trim_heap()  # a run lasts for days, and chunks of other shapes fragment the heap
         costs = {name: _sum_costs(results, name) for name in task.methods}
         if self._resolved.measures:
-            clock = self._clock
-            costs[""] = {"seconds": clock.seconds, "forward": forward, "backward": clock.backward}
+            costs[""] = self._tests
         anchors = self.explainer.loaded.anchors
         records = build_records(self.identity, task, results, anchors=anchors)
         return TaskResult(
@@ -475,7 +449,6 @@ class Worker:
         try:
             results.add(self._run_batch(items, methods, self._resolved.measures))
         except BaseException as error:  # any error of the model is the example's result
-            self._clock.stop()
             _raise_if_fatal(error)
             if len(items) > 1:
                 for item in items:
@@ -492,7 +465,6 @@ class Worker:
             try:
                 results.add(self._run_batch([item], [method], [] if measure is None else [measure]))
             except BaseException as error:  # as above
-                self._clock.stop()
                 _raise_if_fatal(error)
                 failure = ResultFailure.from_error(error)
                 if measure is None:
@@ -507,7 +479,11 @@ class Worker:
         measures: Sequence[MetricRequest],
     ) -> BatchResults:
         """Explain and measure some examples; failures of single inputs are results, errors of the model propagate."""
-        results, plan = BatchResults(), self._plan
+        results, plan, starts = BatchResults(), self._plan, list[float]()
+
+        def note_start(trial: Trial) -> None:
+            starts.append(time.perf_counter())
+
         chunks = split_examples(
             [item.example for item in items],
             self.explainer.loaded,
@@ -537,15 +513,18 @@ class Worker:
                 marks=build_mark_function([item.example for item in some]),
                 known=chunk.known,
                 seed=plan.seed,
-                parts=[self._clock.begin, *build_trial_steps(measures, plan.rankings)],
+                parts=[note_start, *build_trial_steps(measures, plan.rankings)],
                 **options,
             )
             for place, trial, explanations in trials:
+                if starts:  # the tests of a whole batch are done before its first trial comes
+                    self._tests["seconds"] += time.perf_counter() - starts[0]
+                    starts.clear()
+                self._tests["backward"] += trial.again.passes.backward
                 results.add_explanations(some[place], explanations)
                 for measure, outcomes in zip(measures, trial.results[1:], strict=True):
                     for name, outcome in zip(trial.names, outcomes, strict=True):
                         results.tested[some[place].row, name, measure.name] = outcome
-                self._clock.end(trial)
         return results
 
 
