@@ -148,9 +148,7 @@ class MetricComparison:
 
     cells: list[dict[str, Any]]
     pairs: list[dict[str, Any]]
-    facts: dict[
-        str, Any
-    ]  # of the metric: its null, if the same for all methods, and examples needed
+    facts: dict[str, Any]  # its null, if the same for all methods; the examples that are needed
 
 
 def compare_methods(
@@ -180,9 +178,13 @@ def compare_methods(
     of_values = bootstrap_columns(values, key)
     of_nulls = bootstrap_columns(known_nulls, key)
     if measure.aggregates:
-        of_values = _bootstrap_aggregate(notes.parts, notes, measure, values, order, key)
+        names = notes.part_names.get(name, [])
+        if name in notes.parts:
+            parts = notes.parts[name][order]
+            of_values = _bootstrap_aggregate(measure, parts, names, values, key)
         if name in notes.null_parts:
-            of_nulls = _bootstrap_aggregate(notes.null_parts, notes, measure, values, order, key)
+            parts = notes.null_parts[name][order]
+            of_nulls = _bootstrap_aggregate(measure, parts, names, values, key)
     cells = [
         {
             "method": method,
@@ -238,32 +240,24 @@ def _compute_effect(gains: Array) -> float | None:
 
 
 def _bootstrap_aggregate(
-    tables: dict[str, Array],
-    notes: ScoreTables,
-    measure: MetricRequest,
-    values: Array,
-    order: Sequence[int],
-    key: SeedKey,
+    measure: MetricRequest, parts: Array, names: Sequence[str], values: Array, key: SeedKey
 ) -> list[Interval | None]:
     """Return a metric's aggregate over the testable examples, for each method, with its interval.
 
-    For random explanations it is the mean of the aggregates of all draws.
+    `parts` are (examples, methods, draws, parts): for random explanations it is the mean of the aggregates of all draws.
     """
     intervals: list[Interval | None] = []
-    names = notes.part_names.get(measure.name, [])
     known: dict[bytes, Interval] = {}  # random explanations are the same for several methods
 
     def compute_aggregate(flat: Array) -> float:
         draws = np.moveaxis(flat.reshape(len(flat), -1, len(names)), 1, 0)
-        return float(np.mean([measure.aggregate(parts, names) for parts in draws]))
+        return float(np.mean([measure.aggregate(drawn, names) for drawn in draws]))
 
-    for place in range(len(notes.methods)):
-        tested = ~np.isnan(values[:, place])
+    for place, tested in enumerate(~np.isnan(values).T):
         if not tested.any():
             intervals.append(None)
             continue
-        rows = tables[measure.name][order][tested, place]  # (examples, draws, parts)
-        flat = rows.reshape(len(rows), -1)
+        flat = parts[tested, place].reshape(int(tested.sum()), -1)
         if flat.tobytes() not in known:
             known[flat.tobytes()] = bootstrap(flat, key, statistic=compute_aggregate, draws=2000)
         intervals.append(known[flat.tobytes()])
