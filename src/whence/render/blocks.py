@@ -133,6 +133,12 @@ def _build_picture(pixels: Pixels, title: str, under: str, alt: str) -> doc.Pict
     return doc.Picture(encode_png_base64(pixels), (height, width), title, under, alt)
 
 
+def build_badge(verdict: str, sign: str = "") -> doc.Cell:
+    """Return a verdict in its tone."""
+    tone = doc.VERDICT_TONES.get(verdict, "")
+    return doc.Cell(f"{sign} {verdict}".strip(), tone, badge=True)
+
+
 def build_provenance(payload: doc.JsonObject, **more: Mapping[str, Any]) -> doc.Details:
     """Return the model and the provenance of a result, folded away on a page."""
     facts = [

@@ -8,7 +8,13 @@ from whence.render import document as doc
 from whence.render.blocks import build_score_details, build_tinted_input, build_top_table
 from whence.render.colour import TEXT_SCALE_NOTE
 from whence.render.document import choose_decimals, format_interval, format_number
-from whence.render.text import format_count, format_probability, format_row_sample
+from whence.render.text import (
+    format_columns,
+    format_count,
+    format_name,
+    format_probability,
+    format_row_sample,
+)
 from whence.studies.audit.report import build_sections as build_audit_sections
 from whence.studies.audit.report import format_answer
 from whence.studies.evaluation.report import (
@@ -103,12 +109,11 @@ def _list_facts(data: doc.JsonObject) -> Iterator[tuple[str, str]]:
 
 def _describe_data(data: doc.JsonObject) -> str:
     source, sample = data["data"], (data["evaluation"] or {}).get("data")
-    columns = [f"{role} from {name!r}" for role, name in source.get("columns", {}).items()]
-    guessed = f" ({_format_list(source['guessed'])} guessed)" if source.get("guessed") else ""
     text = f"{source['name']}, {format_count(data['examples'], 'example')}"
     if sample and sample["drawn"] is not None:
         text += f", {format_row_sample(sample)}"
-    return text + (f"; {', '.join(columns)}{guessed}" if columns else "")
+    columns = source.get("columns", {})
+    return text + format_columns(columns, source.get("guessed"), roles=columns)
 
 
 def _build_evaluation(table: doc.JsonObject | None) -> Iterator[doc.Block]:
@@ -132,7 +137,7 @@ def _build_agreement(table: doc.JsonObject) -> doc.Block:
     """Return the table of pairwise agreement with intervals, which the chart does not show."""
     rows = [
         (
-            *(pair["a"], pair["b"], pair["measure"].replace("_", " ")),
+            *(pair["a"], pair["b"], format_name(pair["measure"])),
             *(_format_mean(pair), _format_mean(pair["null"])),
         )
         for pair in table["agreement"]

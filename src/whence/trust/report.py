@@ -9,13 +9,14 @@ from math import factorial
 
 from whence.render import document as doc
 from whence.render.blocks import (
+    build_badge,
     build_pictures,
     build_provenance,
     build_score_details,
     build_tinted_input,
 )
 from whence.render.colour import IMAGE_SCALE_NOTE, TEXT_SCALE_NOTE
-from whence.render.text import describe_prediction, format_input_warnings
+from whence.render.text import describe_prediction, format_input_warnings, format_name
 
 _TITLE = "whence: should you believe this explanation?"
 _BAND = "95 of 100 random rankings"
@@ -51,7 +52,7 @@ def build_document(data: doc.JsonObject) -> doc.Document:
     ]
     heads = ("test", "question", "holds", "weak", "fails")
     rules = [
-        [_to_words(rule["name"]), *(rule[head] or "" for head in heads[1:])]
+        [format_name(rule["name"]), *(rule[head] or "" for head in heads[1:])]
         for rule in data["rules"]
     ]
     about = [
@@ -81,8 +82,8 @@ def _build_verdict_table(data: doc.JsonObject) -> doc.Table:
     for method in data["methods"]:
         deciding = {test["name"]: test["verdict"] for test in _select_deciding(data, method)}
         verdicts = [method["verdict"], *(deciding.get(name, "not tested") for name in names)]
-        rows.append([method["method"], *map(_build_badge, verdicts)])
-    return doc.Table(("method", "overall", *map(_to_words, names)), rows, wide="split")
+        rows.append([method["method"], *map(build_badge, verdicts)])
+    return doc.Table(("method", "overall", *map(format_name, names)), rows, wide="split")
 
 
 def _select_deciding(data: doc.JsonObject, method: doc.JsonObject) -> list[doc.JsonObject]:
@@ -100,7 +101,7 @@ def _build_method_section(data: doc.JsonObject, method: doc.JsonObject) -> doc.S
     rows = [_build_test_row(test, questions.get(test["name"], ""), several) for test in tests]
     whys: dict[str, list[str]] = {}
     for test in _select_deciding(data, method):
-        whys.setdefault(test["why"] or "", []).append(_to_words(test["name"]))
+        whys.setdefault(test["why"] or "", []).append(format_name(test["name"]))
     whys.pop("", None)
     blocks: list[doc.Block] = [
         doc.Paragraph("" if method["sentence"] == data["sentence"] else method["sentence"]),
@@ -132,15 +133,11 @@ def _build_method_section(data: doc.JsonObject, method: doc.JsonObject) -> doc.S
         ),
         build_score_details(data, method),
     ]
-    return doc.Section(method["method"], blocks, badge=_build_badge(method["verdict"]))
-
-
-def _build_badge(verdict: str) -> doc.Cell:
-    return doc.Cell(verdict, doc.VERDICT_TONES.get(verdict, ""), badge=True)
+    return doc.Section(method["method"], blocks, badge=build_badge(method["verdict"]))
 
 
 def _build_test_row(test: doc.JsonObject, question: str, several: bool) -> list[str | doc.Cell]:
-    name = _to_words(test["name"])
+    name = format_name(test["name"])
     value, null = test["value"], test["null"]
     spread = [] if null is None else [null["low"], null["high"]]
     flat = len(set(spread)) < 2
@@ -160,7 +157,7 @@ def _build_test_row(test: doc.JsonObject, question: str, several: bool) -> list[
         doc.Cell(
             f"{name}, {test['remove']}" if several and test["remove"] else name, title=question
         ),
-        _build_badge(test["verdict"]),
+        build_badge(test["verdict"]),
         doc.Cell(
             shown.pop(0) if value is not None else _NO_VALUE,
             align="right",
@@ -191,7 +188,7 @@ def _build_curve(data: doc.JsonObject, method: doc.JsonObject, test: doc.JsonObj
     return doc.Plot(
         {
             "kind": "band",
-            "title": f"{_to_words(test['name'])}{kind}: {good}",
+            "title": f"{format_name(test['name'])}{kind}: {good}",
             "name": method["method"],
             "band": _BAND,
             "x": f"{_format_plural(data['unit'], 2)} {axis}",
@@ -203,10 +200,6 @@ def _build_curve(data: doc.JsonObject, method: doc.JsonObject, test: doc.JsonObj
             "mean": curve["null_mean"],
         }
     )
-
-
-def _to_words(name: str) -> str:
-    return name.replace("_", " ")
 
 
 def _format_aligned(values: Sequence[float], digits: int = 2) -> list[str]:

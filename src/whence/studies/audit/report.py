@@ -9,9 +9,9 @@ from math import isfinite
 from typing import Any
 
 from whence.render import document as doc
-from whence.render.blocks import build_provenance
+from whence.render.blocks import build_badge, build_provenance
 from whence.render.charts import compute_axis_bounds
-from whence.render.text import format_drawn_sample
+from whence.render.text import format_columns, format_drawn_sample, format_name
 from whence.studies.audit.conclusion import (
     NO_VALUE,
     build_effect_interval,
@@ -98,13 +98,8 @@ def _list_facts(data: doc.JsonObject) -> list[tuple[str, str]]:
 
 
 def _describe_data(data: doc.JsonObject, setting: doc.JsonObject) -> str:
-    columns = ", ".join(
-        f"{what} from {data[what]!r}" for what in ("text", "pair", "label") if data.get(what)
-    )
-    guessed = f" ({', '.join(data['guessed'])} guessed)" if data.get("guessed") else ""
     text = f"{data['name']}, {data['used']:,} of {data['given']:,} examples"
-    text += format_drawn_sample(setting, data)
-    return text + (f"; {columns}{guessed}" if columns else "")
+    return text + format_drawn_sample(setting, data) + format_columns(data, data.get("guessed"))
 
 
 def _describe_classes(classes: Mapping[str, int]) -> str:
@@ -138,10 +133,7 @@ def build_experiment_row(result: doc.JsonObject) -> tuple[str | doc.Cell, ...]:
 
 
 def _build_badge(result: doc.JsonObject) -> doc.Cell:
-    verdict = result["verdict"]
-    return doc.Cell(
-        f"{_SIGNS.get(verdict, '?')} {verdict}", doc.VERDICT_TONES.get(verdict, ""), badge=True
-    )
+    return build_badge(result["verdict"], _SIGNS.get(result["verdict"], "?"))
 
 
 def _list_omissions(data: doc.JsonObject) -> list[str]:
@@ -214,7 +206,7 @@ def _describe_importance_agreement(result: doc.JsonObject) -> str:
             known = (
                 "" if share is None or pair["mean"] is None else f" (significant in {share:.0%})"
             )
-            texts.append(f"{_to_words(pair['other'])} {tau}{known}")
+            texts.append(f"{format_name(pair['other'])} {tau}{known}")
     return f"attention's mean tau with {', '.join(texts)}" if texts else ""
 
 
@@ -266,7 +258,7 @@ def _build_figures(detail: doc.JsonObject) -> doc.Details:
 
     def add(figures: doc.JsonObject, within: str) -> None:
         for key, value in figures.items():
-            name = f"{within}{_to_words(str(key))}"
+            name = f"{within}{format_name(str(key))}"
             if _is_table(value):
                 tables.extend(_build_figure_tables(name, value))
             elif isinstance(value, Mapping) and not _is_mean(value) and _is_nested(value):
@@ -296,15 +288,13 @@ def _build_figure_tables(name: str, rows: Sequence[doc.JsonObject]) -> list[doc.
     ]
     keys = list(dict.fromkeys(key for row in own for key in row))
     cells = [[_format_value(row.get(key)) for key in keys] for row in own]
-    more = (_build_figure_tables(f"{name}, {_to_words(key)}", some) for key, some in inner.items())
+    more = (
+        _build_figure_tables(f"{name}, {format_name(key)}", some) for key, some in inner.items()
+    )
     return [
-        doc.Table([*map(_to_words, keys)], cells, name=name),
+        doc.Table([*map(format_name, keys)], cells, name=name),
         *(one for some in more for one in some),
     ]
-
-
-def _to_words(name: str) -> str:
-    return name.replace("_", " ")
 
 
 def _is_mean(value: Any) -> bool:
@@ -336,7 +326,7 @@ def _format_value(value: Any) -> str:
         mean = _format_mean(value)
         return mean if mean == NO_VALUE else f"{mean} n={value['n']}"
     if isinstance(value, Mapping):
-        return "; ".join(f"{_to_words(str(k))} {_format_value(v)}" for k, v in value.items())
+        return "; ".join(f"{format_name(str(k))} {_format_value(v)}" for k, v in value.items())
     if isinstance(value, list | tuple):
         if len(value) > _MAX_LISTED or any(isinstance(item, list | tuple) for item in value):
             return f"{len(value)} in the JSON"

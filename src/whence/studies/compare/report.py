@@ -10,7 +10,7 @@ from typing import Any
 from whence.render import document as doc
 from whence.render.blocks import build_provenance, build_tinted_input
 from whence.render.document import choose_decimals, format_interval
-from whence.render.text import format_drawn_sample
+from whence.render.text import format_columns, format_drawn_sample
 from whence.studies.compare.summary import EDGE_KINDS, get_model_names
 
 _PAGE_TITLE = "whence: what changed between two models?"
@@ -140,12 +140,9 @@ def _list_facts(data: doc.JsonObject) -> list[tuple[str, str]]:
 
 
 def _format_data(data: doc.JsonObject, setting: doc.JsonObject) -> str:
-    roles = [role for role in ("text", "pair", "label") if data.get(role) is not None]
-    columns = ", ".join(f"{role} from {data[role]!r}" for role in roles)
-    guessed = f" ({', '.join(data['guessed'])} guessed)" if data.get("guessed") else ""
-    text = f"{data['name']}, {data['used']:,} of {data['given']:,} inputs"
-    text += f"{format_drawn_sample(setting, data)}, {data['tokens']:.0f} tokens each"
-    text += f"; {columns}{guessed}" if columns else ""
+    sample = format_drawn_sample(setting, data)
+    text = f"{data['name']}, {data['used']:,} of {data['given']:,} inputs{sample}, {data['tokens']:.0f} tokens each"
+    text += format_columns(data, data.get("guessed"))
     return text + (f"; {data['cut']:,} were too long and lost their end" if data["cut"] else "")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from whence.render import document as doc
 from whence.render.blocks import build_provenance
 from whence.render.document import TOO_FEW, choose_decimals, format_interval
-from whence.render.text import format_dataset
+from whence.render.text import format_dataset, format_name
 from whence.studies.evaluation.evaluation import describe_failure, list_reasons
 from whence.studies.evaluation.statistics import describe_too_few
 
@@ -263,7 +263,7 @@ def list_method_agreement(data: doc.JsonObject) -> list[str]:
         ]
         if null := rows[-1].get("null"):
             parts.append(f"{CHANCE_ROW} {format_interval(null, digits)}")
-        lines.append(f"{measure.replace('_', ' ')}: {'; '.join(parts)}")
+        lines.append(f"{format_name(measure)}: {'; '.join(parts)}")
     return lines
 
 
