@@ -51,26 +51,24 @@ _LABEL_READINGS = {
 def build_document(data: doc.JsonObject) -> doc.Document:
     """Return the document of a run's report."""
     audit = build_audit_sections(data["audit"]) if data["audit"] else []
+    name = data["model"]["name"]
+    if name.startswith(("/", "./", "../", "~")) or name[1:3] == ":\\":  # the last part of a path
+        name = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
+    reproduce: list[doc.Block] = [
+        doc.Paragraph("The plan:"),
+        doc.Code(data["reproduce"]["plan"], "toml"),
+        doc.Paragraph("The same from the command line:"),
+        doc.Code(data["reproduce"]["command"], "sh"),
+    ]
     sections = [
-        doc.Section(
-            f"{_shorten_model_name(data['model']['name'])} on {data['data']['name']}",
-            list(_build_overview(data)),
-        ),
+        doc.Section(f"{name} on {data['data']['name']}", list(_build_overview(data))),
         doc.Section("Methods held against each other", list(_build_evaluation(data["evaluation"]))),
         doc.Section("Drawings", [doc.Plot(plot) for plot in data["plots"]]),
         _build_examples(data["extremes"]),
         *audit,
         doc.Section("What is left out", list(_build_omissions(data))),
         doc.Section("Where this comes from", list(_build_provenance(data))),
-        doc.Section(
-            "How to reproduce it",
-            [
-                doc.Paragraph("The plan:"),
-                doc.Code(data["reproduce"]["plan"], "toml"),
-                doc.Paragraph("The same from the command line:"),
-                doc.Code(data["reproduce"]["command"], "sh"),
-            ],
-        ),
+        doc.Section("How to reproduce it", reproduce),
     ]
     return doc.Document("whence: a run", sections, foot=TEXT_SCALE_NOTE, contents=True)
 
@@ -186,15 +184,14 @@ def _build_example(example: doc.JsonObject) -> Iterator[doc.Block]:
 def _build_omissions(data: doc.JsonObject) -> Iterator[doc.Block]:
     if data["not_audited"]:
         yield doc.Paragraph("Experiments on attention that were asked for and found nothing:")
-        yield doc.Table(
-            ("experiment", "why"), [(one["name"], one["why"]) for one in data["not_audited"]]
-        )
+        rows = [(one["name"], one["why"]) for one in data["not_audited"]]
+        yield doc.Table(("experiment", "why"), rows)
     bad = data["data"]["bad"]
     if bad["count"]:
         n_shown = len(bad["first"])
         first = "" if n_shown == bad["count"] else f" The first {n_shown}:"
-        rows = format_count(bad["count"], "row")
-        yield doc.Paragraph(f"{rows} could not be read and had to be skipped.{first}")
+        count = format_count(bad["count"], "row")
+        yield doc.Paragraph(f"{count} could not be read and had to be skipped.{first}")
         yield doc.Table(("where", "why"), [(row["where"], row["why"]) for row in bad["first"]])
     if data["failures"]:
         yield doc.Paragraph("What could not be explained; --retry-failed tries again.")
@@ -295,12 +292,6 @@ def _format_percent(share: doc.JsonObject) -> str:
         return format_interval(share, 3)
     ends = "" if low == high else f" [{low:.1%}, {high:.1%}]"
     return f"{share['mean']:.1%}{ends} n={share['n']}"
-
-
-def _shorten_model_name(name: str) -> str:
-    """Return a model's name; for a folder, the last part of its path."""
-    looks_like_path = name.startswith(("/", "./", "../", "~")) or name[1:3] == ":\\"
-    return re.split(r"[/\\]", name.rstrip("/\\"))[-1] if looks_like_path else name
 
 
 def _describe_model(facts: doc.JsonObject) -> str:

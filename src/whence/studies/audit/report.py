@@ -11,7 +11,7 @@ from typing import Any
 from whence.render import document as doc
 from whence.render.blocks import build_badge, build_provenance
 from whence.render.charts import compute_axis_bounds
-from whence.render.text import format_columns, format_drawn_sample, format_name
+from whence.render.text import format_columns, format_count, format_drawn_sample, format_name
 from whence.studies.audit.conclusion import (
     NO_VALUE,
     build_effect_interval,
@@ -83,14 +83,12 @@ def _list_facts(data: doc.JsonObject) -> list[tuple[str, str]]:
     first, *sites = setting.get("sites") or ["none"]
     others = f", and beside it {len(sites)} other{'s' * (len(sites) > 1)}" if sites else ""
     seed = setting.get("seed")
+    performance = _describe_performance(data.get("performance"), examples.get("without_labels"))
     return [
         ("model", model["name"] + (f" ({model['class']})" if model.get("class") else "")),
         ("data", _describe_data(examples, setting)),
         ("classes", _describe_classes(examples.get("classes") or {})),
-        (
-            "accuracy",
-            _describe_performance(data.get("performance"), examples.get("without_labels")),
-        ),
+        ("accuracy", performance),
         ("attention", first + others + _SPECIAL.get(setting.get("special") or "", "")),
         ("training data", setting.get("train") or ""),
         ("seed", "" if seed is None else str(seed)),
@@ -139,7 +137,7 @@ def _build_badge(result: doc.JsonObject) -> doc.Cell:
 def _list_omissions(data: doc.JsonObject) -> list[str]:
     """Return the examples that were not used and the experiments that were not run, with reasons."""
     lines = [
-        f"{entry['count']:,} example{'' if entry['count'] == 1 else 's'} not used: {entry['why']}"
+        f"{format_count(entry['count'], 'example')} not used: {entry['why']}"
         for entry in data["data"].get("why_not") or ()
     ]
     by_reason: dict[str, list[str]] = {}
@@ -165,11 +163,8 @@ def _build_experiment(result: doc.JsonObject) -> doc.Section:
         f"Holds if the whole 95% interval is {condition}, fails if the whole interval is {other}, is undecided "
         "otherwise, or with too few examples."
     )
-    claim = [
-        ("hypothesis", result["hypothesis"]),
-        ("measured", result["measure"]),
-        ("threshold", rule),
-    ]
+    claim = [("hypothesis", result["hypothesis"]), ("measured", result["measure"])]
+    claim.append(("threshold", rule))
     chance = result.get("chance")
     chance = "" if chance is None else f"Chance, dotted: {format_threshold(chance)}."
     effect = {
@@ -203,10 +198,8 @@ def _describe_importance_agreement(result: doc.JsonObject) -> str:
         if isinstance(pair, Mapping) and pair.get("one") == "attention" and _is_mean(pair):
             share = pair.get("significant")
             tau = NO_VALUE if pair["mean"] is None else f"{pair['mean']:.3f}"
-            known = (
-                "" if share is None or pair["mean"] is None else f" (significant in {share:.0%})"
-            )
-            texts.append(f"{format_name(pair['other'])} {tau}{known}")
+            sure = "" if None in (share, pair["mean"]) else f" (significant in {share:.0%})"
+            texts.append(f"{format_name(pair['other'])} {tau}{sure}")
     return f"attention's mean tau with {', '.join(texts)}" if texts else ""
 
 
@@ -214,14 +207,12 @@ def _build_part_table(result: doc.JsonObject, which: str, title: str) -> doc.Det
     """Return the effect at each site or for each class, drawn against the threshold on a page."""
     threshold = result["threshold"]
     parts = [{"threshold": threshold, **part} for part in result.get(f"by_{which}") or ()]
-    known = [interval for part in parts if (interval := build_effect_interval(part)) is not None]
-    ends = compute_axis_bounds(
-        [threshold, *(f[e] for f in known for e in ("mean", "low", "high") if f[e] is not None)]
-    )
+    intervals = [build_effect_interval(part) for part in parts]
+    known = (one[end] for one in intervals if one for end in ("mean", "low", "high"))
+    ends = compute_axis_bounds([threshold, *(value for value in known if value is not None)])
     rows, texts = [], []
-    for part in parts:
-        effect, n = format_effect(part, parts), str(part["n"])
-        interval, track = build_effect_interval(part), None
+    for part, interval in zip(parts, intervals, strict=True):
+        effect, n, track = format_effect(part, parts), str(part["n"]), None
         if interval is not None:
             mean = interval["mean"]
             low, high = part.get("interval") or (mean, mean)
