@@ -226,18 +226,19 @@ Block = (
 def drop_empty(blocks: Sequence[Block]) -> list[Block]:
     """Return the blocks that have content."""
     kept: list[Block] = []
+    content: Any
     for block in blocks:
         match block:
+            case Columns(inner):
+                content = drop_empty(inner)
+            case Details(_, inner, instead):
+                content = drop_empty(inner) or drop_empty(instead)
             case Table(_, content) | Heading(content) | Paragraph(content) | Code(content):
                 pass
             case Bullets(content) | FactList(content) | Pictures(content) | TintedText(content):
                 pass
             case Plot(content):
                 pass
-            case Columns(inner):
-                content = drop_empty(inner)
-            case Details(_, inner, instead):
-                content = drop_empty(inner) or drop_empty(instead)
         if content:
             kept.append(block)
     return kept
