@@ -86,7 +86,9 @@ def build_score_details(payload: doc.JsonObject, explanation: doc.JsonObject) ->
             doc.Cell(f"{score:.3g}", align="right", tint=float(tint))
             for score, tint in zip(scores, tints, strict=True)
         ]
-        rows = [[str(row + 1), *cells[row * width : (row + 1) * width]] for row in range(height)]
+        rows: list[list[str | doc.Cell]] = [
+            [str(row + 1), *cells[row * width : (row + 1) * width]] for row in range(height)
+        ]
         grid = doc.Table(["", *map(str, range(1, width + 1))], rows)
         return doc.Details("All patches, as they lie in the picture", [grid, about])
     tokens = [
