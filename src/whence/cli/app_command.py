@@ -7,7 +7,7 @@ import threading
 import webbrowser
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whence.cli import options
 from whence.cli.options import DATA, MODEL, option
@@ -90,7 +90,7 @@ def serve_app(
             from whence.app.settings import Settings
 
             find_built_page()
-            columns = {"text": text, "pair": pair, "label": label}
+            columns: dict[str, Any] = {"text": text, "pair": pair, "label": label}
             named = [name for name, column in columns.items() if column is not None]
             if named and not data:
                 raise BadParameter(

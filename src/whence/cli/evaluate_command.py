@@ -220,6 +220,7 @@ def recommend(
             explainer = model.load()
         resolved = methods.resolve(explainer.fillers)
         options.print_note(console, str(examples))
+        limit: dict[str, Any] = {} if budget is None else {"budget": budget}
         answer = run(
             explainer,
             examples,
@@ -228,7 +229,7 @@ def recommend(
             seed=seed,
             announce=lambda plan: options.print_note(console, str(plan)),
             progress=report,
-            **({} if budget is None else {"budget": budget}),
+            **limit,
         )
     options.OutputOptions(as_json).print(answer, console)
     _check_any_result([answer.evaluation])

@@ -159,7 +159,7 @@ def list_experiments(name: Name = ONE, as_json: AsJson = False) -> None:
         from whence.studies.audit.experiments import experiment
 
         # The audit for which an experiment's cost is computed.
-        size = {"n": 100, "tokens": 25, "layers": 6, "heads": 12, "sites": 1}
+        size: dict[str, Any] = {"n": 100, "tokens": 25, "layers": 6, "heads": 12, "sites": 1}
         size |= {"train": 1000, "epochs": 8}
         plan = AuditCostEstimate(**size)
         names = ("hypothesis", "measure", "threshold", "direction", "labels", "trains", "cost")

@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whence.cli import options
 from whence.cli.options import DATA, MODEL, OUTPUT, option
@@ -103,7 +103,7 @@ def train_attention(
             if console.is_terminal:
                 print_line(_format_epoch(epoch))
 
-        columns = {"text": data.text, "pair": data.pair, "label": data.label}
+        columns: dict[str, Any] = {"text": data.text, "pair": data.pair, "label": data.label}
         try:
             trained = train(
                 data.data,

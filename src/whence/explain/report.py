@@ -126,9 +126,8 @@ def _list_notes(payload: doc.JsonObject, explanation: doc.JsonObject) -> Iterato
 
 def build_generation_document(payload: doc.JsonObject) -> doc.Document:
     """Return the document of a generated answer."""
-    tokens, passes, plain = payload["output_tokens"], payload["passes"], []
-    for place, piece in enumerate(payload["pieces"]):
-        plain += [] if piece["special"] else [place]
+    tokens, passes = payload["output_tokens"], payload["passes"]
+    plain = [place for place, piece in enumerate(payload["pieces"]) if not piece["special"]]
     # Files of older versions have no scales, and get them without a unit.
     totals = [payload["pieces"][place]["total"] for place in plain]
     total = payload.get("total_scale") or compute_colour_scale(totals, "relative", part="piece")
@@ -145,31 +144,25 @@ def build_generation_document(payload: doc.JsonObject) -> doc.Document:
     rather = ", each rather than the likeliest other" if payload["contrast"] else ""
     count = f"{len(tokens)} token{'s' * (len(tokens) != 1)}"
     full = f"The model's context is full after {len(tokens)} tokens: it cannot go on."
+    end = doc.Tint(answer if payload["text"] else f" {answer}")
+    page = _build_matrix(payload, scale, _PAGE_PIECES, _PAGE_WIDTH, _PAGE_WIDTH)
+    lines = _build_matrix(payload, scale, _LINE_PIECES, _LINE_WIDTH, _HEAD_WIDTH)
+    cost = (
+        f"{passes['decode']} steps to generate, {passes['forward']} forward and {passes['backward']} backward "
+        f"passes to explain, {payload['seconds']:.2f} s"
+    )
     blocks: list[doc.Block] = [
         doc.Paragraph(f"{payload['method']}, by {payload['granularity']}, {count}{rather}", "dim"),
         doc.Paragraph(format_input_warnings(payload), "warning"),
         doc.Paragraph(full if payload.get("full") else "", "warning"),
         doc.Heading(f"The prompt, over the whole answer{format_unit(payload)}"),
-        doc.TintedText(
-            [
-                *_list_prompt_pieces(payload, total["full"] or 1.0),
-                doc.Tint(answer if payload["text"] else f" {answer}"),
-            ]
-        ),
+        doc.TintedText([*_list_prompt_pieces(payload, total["full"] or 1.0), end]),
         doc.Paragraph(_format_scale(total), "dim"),
         doc.Heading("Piece by piece"),
-        doc.Details(
-            "",
-            [_build_matrix(payload, scale, _PAGE_PIECES, _PAGE_WIDTH, _PAGE_WIDTH)],
-            instead=[_build_matrix(payload, scale, _LINE_PIECES, _LINE_WIDTH, _HEAD_WIDTH)],
-        ),
+        doc.Details("", [page], instead=[lines]),
         doc.Paragraph(f"{signs}; {_MATRIX_LEGEND}; {_format_scale(scale)}", "dim"),
         doc.Paragraph(_SHARE_LEGEND, "dim"),
-        doc.Paragraph(
-            f"{passes['decode']} steps to generate, {passes['forward']} forward and {passes['backward']} backward "
-            f"passes to explain, {payload['seconds']:.2f} s",
-            "dim",
-        ),
+        doc.Paragraph(cost, "dim"),
         build_provenance(payload),
     ]
     title = f"{payload['model']['name']}: {_shorten(answer)}"
@@ -245,16 +238,10 @@ def _build_matrix_row(
     tone: doc.Tone = "strong" if piece.get("marked") else "dim" if piece.get("special") else ""
     shares = (piece.get(name) for name in ("share", "chance"))
     sums = [f"{piece['total']:+.3g}", *("" if one is None else f"{one:.1%}" for one in shares)]
-    return [
-        doc.Cell(_shorten(piece["text"], width), tone),
-        *(doc.Cell(text, align="right") for text in sums),
-        *(
-            doc.Cell(
-                f"{round(100 * value / full) or 0:+d}".replace("+0", "0"),
-                align="right",
-                tint=max(-1.0, min(1.0, value / full)),
-                title=f"{value:+.6g}",
-            )
-            for value in values
-        ),
-    ]
+    row = [doc.Cell(_shorten(piece["text"], width), tone)]
+    row += [doc.Cell(text, align="right") for text in sums]
+    for value in values:
+        text = f"{round(100 * value / full) or 0:+d}".replace("+0", "0")
+        tint = max(-1.0, min(1.0, value / full))
+        row.append(doc.Cell(text, align="right", tint=tint, title=f"{value:+.6g}"))
+    return row

@@ -86,7 +86,9 @@ def build_score_details(payload: doc.JsonObject, explanation: doc.JsonObject) ->
             doc.Cell(f"{score:.3g}", align="right", tint=float(tint))
             for score, tint in zip(scores, tints, strict=True)
         ]
-        rows = [[str(row + 1), *cells[row * width : (row + 1) * width]] for row in range(height)]
+        rows: list[list[str | doc.Cell]] = [
+            [str(row + 1), *cells[row * width : (row + 1) * width]] for row in range(height)
+        ]
         grid = doc.Table(["", *map(str, range(1, width + 1))], rows)
         return doc.Details("All patches, as they lie in the picture", [grid, about])
     tokens = [
@@ -131,6 +133,12 @@ def build_pictures(payloads: Sequence[doc.JsonObject]) -> list[doc.Block]:
 def _build_picture(pixels: Pixels, title: str, under: str, alt: str) -> doc.Picture:
     height, width = pixels.shape[:2]
     return doc.Picture(encode_png_base64(pixels), (height, width), title, under, alt)
+
+
+def build_badge(verdict: str, sign: str = "") -> doc.Cell:
+    """Return a verdict in its tone."""
+    tone = doc.VERDICT_TONES.get(verdict, "")
+    return doc.Cell(f"{sign} {verdict}".strip(), tone, badge=True)
 
 
 def build_provenance(payload: doc.JsonObject, **more: Mapping[str, Any]) -> doc.Details:

@@ -65,10 +65,7 @@ def compute_opacity(values: ValueArray) -> ValueArray:
     return np.asarray(0.9 * np.abs(values) ** 0.75)
 
 
-Heatmap = np.ndarray[Any, np.dtype[np.float64]]
-
-
-def compute_heatmap(scores: Any, grid: Sequence[int], size: Sequence[int]) -> Heatmap:
+def compute_heatmap(scores: Any, grid: Sequence[int], size: Sequence[int]) -> ValueArray:
     """Interpolate patch scores, given row by row, over an image of `size` (height, width).
 
     Bilinear between the centres of patches and flat beyond the outermost, as torch's
@@ -80,17 +77,11 @@ def compute_heatmap(scores: Any, grid: Sequence[int], size: Sequence[int]) -> He
     return _compute_interpolation(rows, height) @ patches @ _compute_interpolation(columns, width).T
 
 
-def _compute_interpolation(patches: int, pixels: int) -> Heatmap:
+def _compute_interpolation(patches: int, pixels: int) -> ValueArray:
     """Return the interpolation weights of each pixel along one side, by patch."""
     places = (np.arange(pixels) + 0.5) * patches / pixels - 0.5
-    places = np.clip(places, 0, patches - 1)
-    before = np.minimum(places.astype(int), patches - 1)
-    after = np.minimum(before + 1, patches - 1)
-    share = places - before
-    weights = np.zeros((pixels, patches))
-    weights[np.arange(pixels), before] += 1 - share
-    weights[np.arange(pixels), after] += share
-    return weights
+    centres = np.arange(patches)
+    return np.stack([np.interp(places, centres, own) for own in np.eye(patches)], axis=-1)
 
 
 # Blue and orange differ in every common form of colour blindness.
@@ -109,10 +100,8 @@ def format_legend(payload: Mapping[str, Any], explanation: Mapping[str, Any]) ->
     if explanation["signed"]:
         return f"blue speaks for {target}, orange against it; {scale}"
     more = "brighter" if payload.get("picture") else "stronger"
-    return (
-        f"the {more}, the larger the score; this method has no sign: it may count for {target} or against; "
-        f"{scale}"
-    )
+    no_sign = f"this method has no sign: it may count for {target} or against"
+    return f"the {more}, the larger the score; {no_sign}; {scale}"
 
 
 def compute_shades(explanation: Mapping[str, Any], scores: Sequence[float]) -> list[float]:
@@ -133,16 +122,11 @@ def format_target(target: Mapping[str, Any]) -> str:
     return str(target["label"])
 
 
-def compute_shade_colour(value: float) -> tuple[int, int, int]:
-    """Return the background colour of a shade, mixed with white."""
-    red, green, blue = POSITIVE if value > 0 else NEGATIVE
+def compute_shade_colour(value: float) -> tuple[int, ...]:
+    """Return the background colour of a shade, red, green and blue, mixed with white."""
     # The root keeps small scores visible; the cap keeps black text readable on full colour.
     strength = 0.75 * abs(value) ** 0.7
-    return (
-        round(255 + (red - 255) * strength),
-        round(255 + (green - 255) * strength),
-        round(255 + (blue - 255) * strength),
-    )
+    return tuple(round(255 + (c - 255) * strength) for c in (POSITIVE if value > 0 else NEGATIVE))
 
 
 def get_colour_scale(explanation: Mapping[str, Any]) -> Mapping[str, Any]:

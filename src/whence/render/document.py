@@ -32,7 +32,7 @@ in two digits.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from math import floor, log10
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -226,23 +226,20 @@ Block = (
 def drop_empty(blocks: Sequence[Block]) -> list[Block]:
     """Return the blocks that have content."""
     kept: list[Block] = []
+    content: Any
     for block in blocks:
         match block:
-            case Heading(text) | Paragraph(text) | Code(text):
-                known = bool(text)
-            case Bullets(rows) | FactList(rows) | Pictures(rows):
-                known = bool(rows)
-            case Table(_, rows):
-                known = bool(rows)
-            case TintedText(pieces):
-                known = bool(pieces)
             case Columns(inner):
-                known = bool(drop_empty(inner))
+                content = drop_empty(inner)
             case Details(_, inner, instead):
-                known = bool(drop_empty(inner) or drop_empty(instead))
-            case Plot():
-                known = True
-        if known:
+                content = drop_empty(inner) or drop_empty(instead)
+            case Table(_, content) | Heading(content) | Paragraph(content) | Code(content):
+                pass
+            case Bullets(content) | FactList(content) | Pictures(content) | TintedText(content):
+                pass
+            case Plot(content):
+                pass
+        if content:
             kept.append(block)
     return kept
 
@@ -252,7 +249,7 @@ class Section:
     """A heading, with a verdict if it has one, and blocks."""
 
     title: str
-    blocks: Sequence[Block] = field(default=())
+    blocks: Sequence[Block] = ()
     badge: Cell | None = None
 
 
@@ -267,7 +264,7 @@ class Document:
 
     def list_sections(self) -> list[Section]:
         """Return the sections that have content, without their empty blocks."""
-        sections = [Section(one.title, drop_empty(one.blocks), one.badge) for one in self.sections]
+        sections = (replace(one, blocks=drop_empty(one.blocks)) for one in self.sections)
         return [one for one in sections if one.title or one.blocks]
 
     def to_text(self) -> str:
@@ -322,10 +319,11 @@ def format_number(value: float, digits: int | None) -> str:
 
 def format_interval(interval: Mapping[str, Any], digits: int | None, usual_n: int = 0) -> str:
     """Format a mean with its interval, and n unless n equals `usual_n`; a constant gets "(always)"."""
-    mean = format_number(interval["mean"], digits)
-    if interval["low"] is None:
-        return mean if interval["n"] == usual_n else f"{mean} (n={interval['n']}: {TOO_FEW})"
-    n = "" if interval["n"] == usual_n else f" n={interval['n']}"
-    if interval["low"] == interval["high"]:
-        return f"{mean} (always){n}"
-    return f"{mean} [{format_number(interval['low'], digits)}, {format_number(interval['high'], digits)}]{n}"
+    mean, low, high = (interval[end] for end in ("mean", "low", "high"))
+    usual, text = interval["n"] == usual_n, format_number(mean, digits)
+    if low is None:
+        return text if usual else f"{text} (n={interval['n']}: {TOO_FEW})"
+    n = "" if usual else f" n={interval['n']}"
+    if low == high:
+        return f"{text} (always){n}"
+    return f"{text} [{format_number(low, digits)}, {format_number(high, digits)}]{n}"

@@ -40,9 +40,7 @@ def write_page(document: doc.Document) -> str:
     body = "\n".join(_render_section(section, places) for section in sections)
     if document.contents:
         links = "".join(
-            f'<li><a href="#{place}">{escape(title)}</a></li>'
-            for title, place in places.items()
-            if title
+            f'<li><a href="#{place}">{escape(title)}</a></li>' for title, place in places.items()
         )
         body = f'<nav aria-label="contents"><ul>{links}</ul></nav>\n{body}'
     page = _PAGE.format(
@@ -91,8 +89,10 @@ def _render_block(block: doc.Block, places: dict[str, str]) -> str:
             return f"<dl>{items}</dl>"
         case doc.Table():
             return _render_table(block, places)
-        case doc.TintedText():
-            return _render_tinted_text(block)
+        case doc.TintedText(pieces, legend):
+            above = f'<p class="dim">{escape(legend)}</p>' if legend else ""
+            words = "".join(map(_render_tint, pieces))
+            return f'{above}<div class="strip{" pair" * block.beside}" dir="auto">{words}</div>'
         case doc.Pictures(rows):
             return _render_pictures(rows)
         case doc.Plot(plot):
@@ -100,10 +100,8 @@ def _render_block(block: doc.Block, places: dict[str, str]) -> str:
         case doc.Code(text):
             return f"<pre><code>{escape(text)}</code></pre>"
         case doc.Columns(inner):
-            cells = "".join(
-                f"<div>{_render_block(one, places)}</div>" for one in doc.drop_empty(inner)
-            )
-            return f'<div class="columns">{cells}</div>'
+            cells = [f"<div>{_render_block(one, places)}</div>" for one in doc.drop_empty(inner)]
+            return f'<div class="columns">{"".join(cells)}</div>'
         case doc.Details(title, inner):
             body = _render_blocks(inner, places)
             summary = f"<summary>{escape(title)}</summary>"
@@ -173,12 +171,6 @@ def _render_cell_text(cell: doc.Cell, places: dict[str, str]) -> str:
     if cell.note:
         text += f' <span class="dim">{escape(cell.note)}</span>'
     return text + (draw_track(cell.track) if cell.track else "")
-
-
-def _render_tinted_text(block: doc.TintedText) -> str:
-    legend = f'<p class="dim">{escape(block.legend)}</p>' if block.legend else ""
-    words = "".join(map(_render_tint, block.pieces))
-    return f'{legend}<div class="strip{" pair" * block.beside}" dir="auto">{words}</div>'
 
 
 def _render_tint(piece: doc.Tint) -> str:

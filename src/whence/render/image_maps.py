@@ -22,11 +22,7 @@ from whence.render.colour import (
     get_colour_scale,
     scale_scores,
 )
-from whence.render.text import (
-    describe_prediction,
-    format_unit,
-    sanitise_text,
-)
+from whence.render.text import describe_prediction, format_unit, sanitise_text
 
 if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont, ImageFont
@@ -88,12 +84,11 @@ class ScoreMap(NamedTuple):
 def decode_display_image(payload: Mapping[str, Any]) -> Pixels:
     """Return the picture of a payload, enlarged or reduced for display."""
     pixels = decode_png_base64(payload["picture"]["png"])
-    height, width = pixels.shape[:2]
-    longest = max(height, width)
-    times = (
-        min(1.0, _MAX_SIDE / longest) if longest > _MIN_SIDE else max(1, round(_MIN_SIDE / longest))
-    )
-    return resize_image(pixels, max(1, round(height * times)), max(1, round(width * times)))
+    longest = max(pixels.shape[:2])
+    enlarged = max(1, round(_MIN_SIDE / longest))
+    times = enlarged if longest <= _MIN_SIDE else min(1.0, _MAX_SIDE / longest)
+    height, width = (max(1, round(side * times)) for side in pixels.shape[:2])
+    return resize_image(pixels, height, width)
 
 
 def arrange_score_maps(
@@ -118,13 +113,14 @@ def arrange_score_maps(
 
 def describe_score_range(explanation: Mapping[str, Any]) -> str:
     """Describe the range of the scores and their unit, or why the map is blank."""
-    scores = np.asarray(explanation["scores"], dtype=np.float64)
+    scores, note = explanation["scores"], get_colour_scale(explanation)["note"]
     if not scale_scores(scores, signed=explanation["signed"]).any():
         return FLAT_MAP_NOTE
     sign = "+" if explanation["signed"] else ""
-    scale = get_colour_scale(explanation)
-    text = f"scores from {scores.min():{sign}.3g} to {scores.max():{sign}.3g}{format_unit(explanation)}"
-    return f"{text}. {scale['note']}" if scale["note"] else text
+    text = (
+        f"scores from {min(scores):{sign}.3g} to {max(scores):{sign}.3g}{format_unit(explanation)}"
+    )
+    return f"{text}. {note}" if note else text
 
 
 _PAPER, _INK, _DIM = (255, 255, 255), (27, 31, 36), (92, 102, 112)
@@ -185,10 +181,8 @@ def _draw_image_sheet(
     write(_MARGIN, _MARGIN + 29, source, _SMALL_FONT, room)
     for number, row in enumerate(rows):
         panels = [(one.pixels, one.method, f"for {one.title}", one.reach) for one in row]
-        # Only the first row starts with the picture.
-        panels = (
-            panels if number else [(picture, "the picture", "as the model sees it", ""), *panels]
-        )
+        if not number:  # only the first row starts with the picture
+            panels.insert(0, (picture, "the picture", "as the model sees it", ""))
         for place, (pixels, title, under, reach) in enumerate(panels, bool(number)):
             x, y = _MARGIN + place * (wide + _SHEET_GAP), top + number * tall
             canvas.paste(Image.fromarray(pixels), (x, y))
@@ -198,10 +192,9 @@ def _draw_image_sheet(
     for number, signed in enumerate(kinds):
         values = np.linspace(-1.0 if signed else 0.0, 1.0, 176)[None]
         key = _mix_colours(np.full((1, 176, 3), 60.0), values, signed=signed)
-        canvas.paste(
-            Image.fromarray(np.repeat(key, 14, axis=0)), (_MARGIN, below + 34 * number + 2)
-        )
-        write(_MARGIN + 190, below + 34 * number, _KEYS[signed], _SMALL_FONT, room - 190)
+        at = below + 34 * number
+        canvas.paste(Image.fromarray(np.repeat(key, 14, axis=0)), (_MARGIN, at + 2))
+        write(_MARGIN + 190, at, _KEYS[signed], _SMALL_FONT, room - 190)
     for number, line in enumerate(foot):
         draw.text((_MARGIN, end + _LINE_HEIGHT * number), line, _DIM, _load_font(_SMALL_FONT))
     return np.asarray(canvas)

@@ -67,13 +67,13 @@ class TerminalDocument:
                 known = [(self._write(n, "dim"), self._write(to_line(t))) for n, t in pairs if t]
                 if width < _MIN_SIDE_BY_SIDE:
                     colon = Text(": ", "dim")
-                    yield Group(*(Text.assemble(name, colon, text) for name, text in known))
+                    yield Group(*(Text.assemble(name, colon, fact) for name, fact in known))
                     return
                 facts = Table.grid(padding=(0, 2, 0, 0))
                 facts.add_column(no_wrap=True)
                 facts.add_column(overflow="fold")
-                for name, text in known:
-                    facts.add_row(name, text)
+                for pair in known:
+                    facts.add_row(*pair)
                 yield facts
             case doc.Table(name=name):
                 yield from [self._write(to_line(name), "bold")] if name else []

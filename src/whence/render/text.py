@@ -4,7 +4,7 @@
 screen. `sanitise_html` also replaces characters that turn the direction of text.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from whence.render import document as doc
@@ -78,8 +78,15 @@ def write_text_document(document: doc.Document) -> str:
     parts = []
     for section in sections:
         title = format_heading(section.title, section.badge)
-        lines = [title, "-" * len(title)] if title and len(sections) > 1 else [title]
-        parts.append("\n".join([*lines[: 2 * bool(title)], *_format_blocks(section)]))
+        lines = [title] if title else []
+        lines += ["-" * len(title)] if title and len(sections) > 1 else []
+        before: doc.Block = doc.Heading("")
+        for block in flatten(section.blocks):
+            own = list(_format_block(block))
+            lines += [""] if own and needs_gap(before, block) else []
+            lines += own
+            before = block if own else before
+        parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
@@ -88,26 +95,11 @@ def format_heading(text: str, badge: doc.Cell | None) -> str:
     return to_line(f"{text}: {badge.plain}" if badge and text else badge.plain if badge else text)
 
 
-def _format_blocks(section: doc.Section) -> list[str]:
-    lines: list[str] = []
-    before: doc.Block = doc.Heading("")
-    for block in flatten(section.blocks):
-        own = list(_format_block(block))
-        if own and needs_gap(before, block):
-            lines.append("")
-        lines += own
-        before = block if own else before
-    return lines
-
-
 def needs_gap(before: doc.Block, block: doc.Block) -> bool:
     """Return whether an empty line stands between two blocks: none between lines, nor below a heading."""
     prose = (doc.Paragraph, doc.Bullets, doc.TintedText)
-    if isinstance(block, doc.Heading):
-        return True
-    return not isinstance(before, doc.Heading) and not (
-        isinstance(block, prose) and isinstance(before, prose)
-    )
+    both = isinstance(block, prose) and isinstance(before, prose)
+    return isinstance(block, doc.Heading) or not (both or isinstance(before, doc.Heading))
 
 
 def _format_block(block: doc.Block) -> Iterator[str]:
@@ -136,14 +128,10 @@ def _format_block(block: doc.Block) -> Iterator[str]:
 def align_columns(rows: Sequence[Sequence[doc.Cell]]) -> list[str]:
     """Return rows as indented lines with aligned columns; an empty row of heads is left out."""
     texts = [[to_line(cell.plain) for cell in row] for row in rows]
-    sides = [cell.align for cell in rows[1]]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    signs = [">" if cell.align == "right" else "<" for cell in rows[1]]
     return [
-        "  "
-        + "  ".join(
-            f"{text:>{width}}" if side == "right" else f"{text:<{width}}"
-            for text, side, width in zip(line, sides, widths, strict=True)
-        ).rstrip()
+        f"  {'  '.join(f'{t:{s}{w}}' for t, s, w in zip(line, signs, widths, strict=True))}".rstrip()
         for line in texts
         if any(line)
     ]
@@ -236,19 +224,31 @@ def format_count(count: int, noun: str, plural: str = "s") -> str:
     return f"{count:,} {noun}{'' if count == 1 else plural}"
 
 
-_COLUMN_ROLES = (("text", "texts"), ("pair", "second texts"), ("label", "labels"))
-
-
 def format_dataset(facts: Mapping[str, Any] | None) -> str:
     """Return the name of a data set, its columns and the rows used; empty if not recorded."""
     if not facts or not {"name", "rows", "drawn", "seed"} <= facts.keys():
         return ""
-    columns = [
-        f"{what} from {to_line(str(facts[role]))!r}"
-        for role, what in _COLUMN_ROLES
-        if facts.get(role) is not None
-    ]
-    return "; ".join([f"{to_line(str(facts['name']))}: {format_row_sample(facts)}", *columns])
+    parts = [f"{to_line(str(facts['name']))}: {format_row_sample(facts)}"]
+    for role, what in (("text", "texts"), ("pair", "second texts"), ("label", "labels")):
+        if facts.get(role) is not None:
+            parts.append(f"{what} from {to_line(str(facts[role]))!r}")
+    return "; ".join(parts)
+
+
+def format_columns(
+    names: Mapping[str, Any],
+    guessed: Sequence[str] | None,
+    roles: Iterable[str] = ("text", "pair", "label"),
+) -> str:
+    """Return what is read from which column, to stand behind the name of a data set; empty without columns."""
+    columns = ", ".join(f"{role} from {names[role]!r}" for role in roles if names.get(role))
+    more = f" ({', '.join(guessed)} guessed)" if guessed else ""
+    return f"; {columns}{more}" if columns else ""
+
+
+def format_name(name: str) -> str:
+    """Return the name of a test, figure or parameter in words."""
+    return name.replace("_", " ")
 
 
 def format_row_sample(facts: Mapping[str, Any]) -> str:

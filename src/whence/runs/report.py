@@ -8,7 +8,13 @@ from whence.render import document as doc
 from whence.render.blocks import build_score_details, build_tinted_input, build_top_table
 from whence.render.colour import TEXT_SCALE_NOTE
 from whence.render.document import choose_decimals, format_interval, format_number
-from whence.render.text import format_count, format_probability, format_row_sample
+from whence.render.text import (
+    format_columns,
+    format_count,
+    format_name,
+    format_probability,
+    format_row_sample,
+)
 from whence.studies.audit.report import build_sections as build_audit_sections
 from whence.studies.audit.report import format_answer
 from whence.studies.evaluation.report import (
@@ -45,26 +51,24 @@ _LABEL_READINGS = {
 def build_document(data: doc.JsonObject) -> doc.Document:
     """Return the document of a run's report."""
     audit = build_audit_sections(data["audit"]) if data["audit"] else []
+    name = data["model"]["name"]
+    if name.startswith(("/", "./", "../", "~")) or name[1:3] == ":\\":  # the last part of a path
+        name = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
+    reproduce: list[doc.Block] = [
+        doc.Paragraph("The plan:"),
+        doc.Code(data["reproduce"]["plan"], "toml"),
+        doc.Paragraph("The same from the command line:"),
+        doc.Code(data["reproduce"]["command"], "sh"),
+    ]
     sections = [
-        doc.Section(
-            f"{_shorten_model_name(data['model']['name'])} on {data['data']['name']}",
-            list(_build_overview(data)),
-        ),
+        doc.Section(f"{name} on {data['data']['name']}", list(_build_overview(data))),
         doc.Section("Methods held against each other", list(_build_evaluation(data["evaluation"]))),
         doc.Section("Drawings", [doc.Plot(plot) for plot in data["plots"]]),
         _build_examples(data["extremes"]),
         *audit,
         doc.Section("What is left out", list(_build_omissions(data))),
         doc.Section("Where this comes from", list(_build_provenance(data))),
-        doc.Section(
-            "How to reproduce it",
-            [
-                doc.Paragraph("The plan:"),
-                doc.Code(data["reproduce"]["plan"], "toml"),
-                doc.Paragraph("The same from the command line:"),
-                doc.Code(data["reproduce"]["command"], "sh"),
-            ],
-        ),
+        doc.Section("How to reproduce it", reproduce),
     ]
     return doc.Document("whence: a run", sections, foot=TEXT_SCALE_NOTE, contents=True)
 
@@ -103,12 +107,11 @@ def _list_facts(data: doc.JsonObject) -> Iterator[tuple[str, str]]:
 
 def _describe_data(data: doc.JsonObject) -> str:
     source, sample = data["data"], (data["evaluation"] or {}).get("data")
-    columns = [f"{role} from {name!r}" for role, name in source.get("columns", {}).items()]
-    guessed = f" ({_format_list(source['guessed'])} guessed)" if source.get("guessed") else ""
     text = f"{source['name']}, {format_count(data['examples'], 'example')}"
     if sample and sample["drawn"] is not None:
         text += f", {format_row_sample(sample)}"
-    return text + (f"; {', '.join(columns)}{guessed}" if columns else "")
+    columns = source.get("columns", {})
+    return text + format_columns(columns, source.get("guessed"), roles=columns)
 
 
 def _build_evaluation(table: doc.JsonObject | None) -> Iterator[doc.Block]:
@@ -132,7 +135,7 @@ def _build_agreement(table: doc.JsonObject) -> doc.Block:
     """Return the table of pairwise agreement with intervals, which the chart does not show."""
     rows = [
         (
-            *(pair["a"], pair["b"], pair["measure"].replace("_", " ")),
+            *(pair["a"], pair["b"], format_name(pair["measure"])),
             *(_format_mean(pair), _format_mean(pair["null"])),
         )
         for pair in table["agreement"]
@@ -181,15 +184,14 @@ def _build_example(example: doc.JsonObject) -> Iterator[doc.Block]:
 def _build_omissions(data: doc.JsonObject) -> Iterator[doc.Block]:
     if data["not_audited"]:
         yield doc.Paragraph("Experiments on attention that were asked for and found nothing:")
-        yield doc.Table(
-            ("experiment", "why"), [(one["name"], one["why"]) for one in data["not_audited"]]
-        )
+        rows = [(one["name"], one["why"]) for one in data["not_audited"]]
+        yield doc.Table(("experiment", "why"), rows)
     bad = data["data"]["bad"]
     if bad["count"]:
         n_shown = len(bad["first"])
         first = "" if n_shown == bad["count"] else f" The first {n_shown}:"
-        rows = format_count(bad["count"], "row")
-        yield doc.Paragraph(f"{rows} could not be read and had to be skipped.{first}")
+        count = format_count(bad["count"], "row")
+        yield doc.Paragraph(f"{count} could not be read and had to be skipped.{first}")
         yield doc.Table(("where", "why"), [(row["where"], row["why"]) for row in bad["first"]])
     if data["failures"]:
         yield doc.Paragraph("What could not be explained; --retry-failed tries again.")
@@ -290,12 +292,6 @@ def _format_percent(share: doc.JsonObject) -> str:
         return format_interval(share, 3)
     ends = "" if low == high else f" [{low:.1%}, {high:.1%}]"
     return f"{share['mean']:.1%}{ends} n={share['n']}"
-
-
-def _shorten_model_name(name: str) -> str:
-    """Return a model's name; for a folder, the last part of its path."""
-    looks_like_path = name.startswith(("/", "./", "../", "~")) or name[1:3] == ":\\"
-    return re.split(r"[/\\]", name.rstrip("/\\"))[-1] if looks_like_path else name
 
 
 def _describe_model(facts: doc.JsonObject) -> str:

@@ -9,13 +9,14 @@ from math import factorial
 
 from whence.render import document as doc
 from whence.render.blocks import (
+    build_badge,
     build_pictures,
     build_provenance,
     build_score_details,
     build_tinted_input,
 )
 from whence.render.colour import IMAGE_SCALE_NOTE, TEXT_SCALE_NOTE
-from whence.render.text import describe_prediction, format_input_warnings
+from whence.render.text import describe_prediction, format_input_warnings, format_name
 
 _TITLE = "whence: should you believe this explanation?"
 _BAND = "95 of 100 random rankings"
@@ -51,27 +52,18 @@ def build_document(data: doc.JsonObject) -> doc.Document:
     ]
     heads = ("test", "question", "holds", "weak", "fails")
     rules = [
-        [_to_words(rule["name"]), *(rule[head] or "" for head in heads[1:])]
+        [format_name(rule["name"]), *(rule[head] or "" for head in heads[1:])]
         for rule in data["rules"]
     ]
-    about = [
-        doc.Details(
-            "When a test holds, is weak or fails",
-            [
-                doc.Paragraph("The thresholds were set before any result was seen.", "dim"),
-                doc.Table(heads, rules),
-            ],
-        ),
-        build_provenance(data),
-    ]
+    note = doc.Paragraph("The thresholds were set before any result was seen.", "dim")
+    about = doc.Details("When a test holds, is weak or fails", [note, doc.Table(heads, rules)])
     sections = [
         doc.Section(data["sentence"], overview),
         *(_build_method_section(data, method) for method in data["methods"]),
-        doc.Section("", about),
+        doc.Section("", [about, build_provenance(data)]),
     ]
-    return doc.Document(
-        _TITLE, sections, IMAGE_SCALE_NOTE if data.get("picture") else TEXT_SCALE_NOTE
-    )
+    foot = IMAGE_SCALE_NOTE if data.get("picture") else TEXT_SCALE_NOTE
+    return doc.Document(_TITLE, sections, foot)
 
 
 def _build_verdict_table(data: doc.JsonObject) -> doc.Table:
@@ -81,8 +73,8 @@ def _build_verdict_table(data: doc.JsonObject) -> doc.Table:
     for method in data["methods"]:
         deciding = {test["name"]: test["verdict"] for test in _select_deciding(data, method)}
         verdicts = [method["verdict"], *(deciding.get(name, "not tested") for name in names)]
-        rows.append([method["method"], *map(_build_badge, verdicts)])
-    return doc.Table(("method", "overall", *map(_to_words, names)), rows, wide="split")
+        rows.append([method["method"], *map(build_badge, verdicts)])
+    return doc.Table(("method", "overall", *map(format_name, names)), rows, wide="split")
 
 
 def _select_deciding(data: doc.JsonObject, method: doc.JsonObject) -> list[doc.JsonObject]:
@@ -95,36 +87,24 @@ def _build_method_section(data: doc.JsonObject, method: doc.JsonObject) -> doc.S
     curves = [test for test in method["tests"] if test["curve"] and test["name"] in _CURVE_TESTS]
     others = [test for kind in data["remove"][1:] for test in curves if test["remove"] == kind]
     questions = {rule["name"]: rule["question"] for rule in data["rules"]}
-    names = dict.fromkeys(test["name"] for test in method["tests"])
-    tests = [test for name in names for test in method["tests"] if test["name"] == name]
+    order = list(dict.fromkeys(test["name"] for test in method["tests"]))
+    tests = sorted(method["tests"], key=lambda test: order.index(test["name"]))
     rows = [_build_test_row(test, questions.get(test["name"], ""), several) for test in tests]
     whys: dict[str, list[str]] = {}
     for test in _select_deciding(data, method):
-        whys.setdefault(test["why"] or "", []).append(_to_words(test["name"]))
+        whys.setdefault(test["why"] or "", []).append(format_name(test["name"]))
     whys.pop("", None)
+    # A page has room for the reasons beside the figures.
+    full = [[*row, test["why"] or ""] for row, test in zip(rows, tests, strict=True)]
+    reasons = [[", ".join(names), why] for why, names in whys.items()]
+    brief = [doc.Table(_HEADS, rows, wide="split"), doc.Table(("test", "in words"), reasons)]
+    own = [_build_curve(data, method, test) for test in curves if test["remove"] == first]
     blocks: list[doc.Block] = [
         doc.Paragraph("" if method["sentence"] == data["sentence"] else method["sentence"]),
         *build_pictures([{**data, "methods": [method]}]),
         *build_tinted_input(data, method),
-        # A page has room for the reasons beside the figures.
-        doc.Details(
-            "",
-            [
-                doc.Table(
-                    (*_HEADS, "in words"),
-                    [[*row, test["why"] or ""] for row, test in zip(rows, tests, strict=True)],
-                )
-            ],
-            instead=[
-                doc.Table(_HEADS, rows, wide="split"),
-                doc.Table(
-                    ("test", "in words"), [[", ".join(own), why] for why, own in whys.items()]
-                ),
-            ],
-        ),
-        doc.Columns(
-            [_build_curve(data, method, test) for test in curves if test["remove"] == first]
-        ),
+        doc.Details("", [doc.Table((*_HEADS, "in words"), full)], instead=brief),
+        doc.Columns(own),
         doc.Details(
             "The curves of the other kinds of removal",
             [doc.Columns([_build_curve(data, method, test) for test in others])],
@@ -132,43 +112,31 @@ def _build_method_section(data: doc.JsonObject, method: doc.JsonObject) -> doc.S
         ),
         build_score_details(data, method),
     ]
-    return doc.Section(method["method"], blocks, badge=_build_badge(method["verdict"]))
-
-
-def _build_badge(verdict: str) -> doc.Cell:
-    return doc.Cell(verdict, doc.VERDICT_TONES.get(verdict, ""), badge=True)
+    return doc.Section(method["method"], blocks, badge=build_badge(method["verdict"]))
 
 
 def _build_test_row(test: doc.JsonObject, question: str, several: bool) -> list[str | doc.Cell]:
-    name = _to_words(test["name"])
     value, null = test["value"], test["null"]
     spread = [] if null is None else [null["low"], null["high"]]
     flat = len(set(spread)) < 2
     figures = [number for number in (value, null and null["mean"]) if number is not None]
     # A value has the same decimals as the range of random explanations beside it.
-    shown = (
-        _format_aligned(figures + spread)
-        if not flat
-        else [_format_aligned([f])[0] for f in figures]
-    )
+    groups = [[figure] for figure in figures] if flat else [figures + spread]
+    shown = [text for group in groups for text in _format_aligned(group)]
     # The bounds of other tests are on the value, and a percentile among shuffles would decide nothing.
     ranked = test["percentile"] is not None and test["remove"] is not None
     low, high = test["interval"] or (test["percentile"],) * 2
     tied = test.get("tied")
     ties = f", {tied:g} {_format_plural('tie', tied)}" if tied else ""
+    name = format_name(test["name"])
+    name += f", {test['remove']}" if several and test["remove"] else ""
+    own = shown.pop(0) if value is not None else _NO_VALUE
     return [
+        doc.Cell(name, title=question),
+        build_badge(test["verdict"]),
+        doc.Cell(own, align="right", title=f"{test['direction']} is better"),
         doc.Cell(
-            f"{name}, {test['remove']}" if several and test["remove"] else name, title=question
-        ),
-        _build_badge(test["verdict"]),
-        doc.Cell(
-            shown.pop(0) if value is not None else _NO_VALUE,
-            align="right",
-            title=f"{test['direction']} is better",
-        ),
-        doc.Cell(
-            shown[0] if null else _NO_VALUE,
-            note="" if flat else f"({shown[-2]} to {shown[-1]})",
+            shown[0] if null else _NO_VALUE, note="" if flat else f"({shown[-2]} to {shown[-1]})"
         ),
         doc.Cell(
             f"{round(test['percentile'], 1):g}%",
@@ -191,7 +159,7 @@ def _build_curve(data: doc.JsonObject, method: doc.JsonObject, test: doc.JsonObj
     return doc.Plot(
         {
             "kind": "band",
-            "title": f"{_to_words(test['name'])}{kind}: {good}",
+            "title": f"{format_name(test['name'])}{kind}: {good}",
             "name": method["method"],
             "band": _BAND,
             "x": f"{_format_plural(data['unit'], 2)} {axis}",
@@ -203,10 +171,6 @@ def _build_curve(data: doc.JsonObject, method: doc.JsonObject, test: doc.JsonObj
             "mean": curve["null_mean"],
         }
     )
-
-
-def _to_words(name: str) -> str:
-    return name.replace("_", " ")
 
 
 def _format_aligned(values: Sequence[float], digits: int = 2) -> list[str]:

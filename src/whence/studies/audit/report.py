@@ -9,9 +9,9 @@ from math import isfinite
 from typing import Any
 
 from whence.render import document as doc
-from whence.render.blocks import build_provenance
+from whence.render.blocks import build_badge, build_provenance
 from whence.render.charts import compute_axis_bounds
-from whence.render.text import format_drawn_sample
+from whence.render.text import format_columns, format_count, format_drawn_sample, format_name
 from whence.studies.audit.conclusion import (
     NO_VALUE,
     build_effect_interval,
@@ -83,14 +83,12 @@ def _list_facts(data: doc.JsonObject) -> list[tuple[str, str]]:
     first, *sites = setting.get("sites") or ["none"]
     others = f", and beside it {len(sites)} other{'s' * (len(sites) > 1)}" if sites else ""
     seed = setting.get("seed")
+    performance = _describe_performance(data.get("performance"), examples.get("without_labels"))
     return [
         ("model", model["name"] + (f" ({model['class']})" if model.get("class") else "")),
         ("data", _describe_data(examples, setting)),
         ("classes", _describe_classes(examples.get("classes") or {})),
-        (
-            "accuracy",
-            _describe_performance(data.get("performance"), examples.get("without_labels")),
-        ),
+        ("accuracy", performance),
         ("attention", first + others + _SPECIAL.get(setting.get("special") or "", "")),
         ("training data", setting.get("train") or ""),
         ("seed", "" if seed is None else str(seed)),
@@ -98,13 +96,8 @@ def _list_facts(data: doc.JsonObject) -> list[tuple[str, str]]:
 
 
 def _describe_data(data: doc.JsonObject, setting: doc.JsonObject) -> str:
-    columns = ", ".join(
-        f"{what} from {data[what]!r}" for what in ("text", "pair", "label") if data.get(what)
-    )
-    guessed = f" ({', '.join(data['guessed'])} guessed)" if data.get("guessed") else ""
     text = f"{data['name']}, {data['used']:,} of {data['given']:,} examples"
-    text += format_drawn_sample(setting, data)
-    return text + (f"; {columns}{guessed}" if columns else "")
+    return text + format_drawn_sample(setting, data) + format_columns(data, data.get("guessed"))
 
 
 def _describe_classes(classes: Mapping[str, int]) -> str:
@@ -138,16 +131,13 @@ def build_experiment_row(result: doc.JsonObject) -> tuple[str | doc.Cell, ...]:
 
 
 def _build_badge(result: doc.JsonObject) -> doc.Cell:
-    verdict = result["verdict"]
-    return doc.Cell(
-        f"{_SIGNS.get(verdict, '?')} {verdict}", doc.VERDICT_TONES.get(verdict, ""), badge=True
-    )
+    return build_badge(result["verdict"], _SIGNS.get(result["verdict"], "?"))
 
 
 def _list_omissions(data: doc.JsonObject) -> list[str]:
     """Return the examples that were not used and the experiments that were not run, with reasons."""
     lines = [
-        f"{entry['count']:,} example{'' if entry['count'] == 1 else 's'} not used: {entry['why']}"
+        f"{format_count(entry['count'], 'example')} not used: {entry['why']}"
         for entry in data["data"].get("why_not") or ()
     ]
     by_reason: dict[str, list[str]] = {}
@@ -173,11 +163,8 @@ def _build_experiment(result: doc.JsonObject) -> doc.Section:
         f"Holds if the whole 95% interval is {condition}, fails if the whole interval is {other}, is undecided "
         "otherwise, or with too few examples."
     )
-    claim = [
-        ("hypothesis", result["hypothesis"]),
-        ("measured", result["measure"]),
-        ("threshold", rule),
-    ]
+    claim = [("hypothesis", result["hypothesis"]), ("measured", result["measure"])]
+    claim.append(("threshold", rule))
     chance = result.get("chance")
     chance = "" if chance is None else f"Chance, dotted: {format_threshold(chance)}."
     effect = {
@@ -211,10 +198,8 @@ def _describe_importance_agreement(result: doc.JsonObject) -> str:
         if isinstance(pair, Mapping) and pair.get("one") == "attention" and _is_mean(pair):
             share = pair.get("significant")
             tau = NO_VALUE if pair["mean"] is None else f"{pair['mean']:.3f}"
-            known = (
-                "" if share is None or pair["mean"] is None else f" (significant in {share:.0%})"
-            )
-            texts.append(f"{_to_words(pair['other'])} {tau}{known}")
+            sure = "" if None in (share, pair["mean"]) else f" (significant in {share:.0%})"
+            texts.append(f"{format_name(pair['other'])} {tau}{sure}")
     return f"attention's mean tau with {', '.join(texts)}" if texts else ""
 
 
@@ -222,14 +207,12 @@ def _build_part_table(result: doc.JsonObject, which: str, title: str) -> doc.Det
     """Return the effect at each site or for each class, drawn against the threshold on a page."""
     threshold = result["threshold"]
     parts = [{"threshold": threshold, **part} for part in result.get(f"by_{which}") or ()]
-    known = [interval for part in parts if (interval := build_effect_interval(part)) is not None]
-    ends = compute_axis_bounds(
-        [threshold, *(f[e] for f in known for e in ("mean", "low", "high") if f[e] is not None)]
-    )
+    intervals = [build_effect_interval(part) for part in parts]
+    known = (one[end] for one in intervals if one for end in ("mean", "low", "high"))
+    ends = compute_axis_bounds([threshold, *(value for value in known if value is not None)])
     rows, texts = [], []
-    for part in parts:
-        effect, n = format_effect(part, parts), str(part["n"])
-        interval, track = build_effect_interval(part), None
+    for part, interval in zip(parts, intervals, strict=True):
+        effect, n, track = format_effect(part, parts), str(part["n"]), None
         if interval is not None:
             mean = interval["mean"]
             low, high = part.get("interval") or (mean, mean)
@@ -266,7 +249,7 @@ def _build_figures(detail: doc.JsonObject) -> doc.Details:
 
     def add(figures: doc.JsonObject, within: str) -> None:
         for key, value in figures.items():
-            name = f"{within}{_to_words(str(key))}"
+            name = f"{within}{format_name(str(key))}"
             if _is_table(value):
                 tables.extend(_build_figure_tables(name, value))
             elif isinstance(value, Mapping) and not _is_mean(value) and _is_nested(value):
@@ -296,15 +279,13 @@ def _build_figure_tables(name: str, rows: Sequence[doc.JsonObject]) -> list[doc.
     ]
     keys = list(dict.fromkeys(key for row in own for key in row))
     cells = [[_format_value(row.get(key)) for key in keys] for row in own]
-    more = (_build_figure_tables(f"{name}, {_to_words(key)}", some) for key, some in inner.items())
+    more = (
+        _build_figure_tables(f"{name}, {format_name(key)}", some) for key, some in inner.items()
+    )
     return [
-        doc.Table([*map(_to_words, keys)], cells, name=name),
+        doc.Table([*map(format_name, keys)], cells, name=name),
         *(one for some in more for one in some),
     ]
-
-
-def _to_words(name: str) -> str:
-    return name.replace("_", " ")
 
 
 def _is_mean(value: Any) -> bool:
@@ -336,7 +317,7 @@ def _format_value(value: Any) -> str:
         mean = _format_mean(value)
         return mean if mean == NO_VALUE else f"{mean} n={value['n']}"
     if isinstance(value, Mapping):
-        return "; ".join(f"{_to_words(str(k))} {_format_value(v)}" for k, v in value.items())
+        return "; ".join(f"{format_name(str(k))} {_format_value(v)}" for k, v in value.items())
     if isinstance(value, list | tuple):
         if len(value) > _MAX_LISTED or any(isinstance(item, list | tuple) for item in value):
             return f"{len(value)} in the JSON"

@@ -10,7 +10,7 @@ from typing import Any
 from whence.render import document as doc
 from whence.render.blocks import build_provenance, build_tinted_input
 from whence.render.document import choose_decimals, format_interval
-from whence.render.text import format_drawn_sample
+from whence.render.text import format_columns, format_count, format_drawn_sample
 from whence.studies.compare.summary import EDGE_KINDS, get_model_names
 
 _PAGE_TITLE = "whence: what changed between two models?"
@@ -73,25 +73,17 @@ def build_document(data: doc.JsonObject) -> doc.Document:
     all_heads = _build_table("head", names, heads, _HEAD_FIGURES, used)
     most_changed = doc.Table(all_heads.heads, all_heads.rows[:_MAX_HEADS], "The most changed heads")
     layers = [f"{row['layer']}{_mark_equal(data, 'layers', row)}" for row in data["layers"]]
+    all_layers = _build_table("layer", layers, data["layers"], _LAYER_FIGURES, used, _DRAWN_FIGURES)
+    more_heads = [all_heads] if len(heads) > _MAX_HEADS else []
+    head_blocks: list[doc.Block] = [
+        doc.Details("", list(_build_head_maps(data))),
+        most_changed,
+        doc.Details(f"All {len(heads)} heads", more_heads),
+    ]
     sections = [
         overview,
-        doc.Section(
-            "Layers",
-            [
-                _build_table("layer", layers, data["layers"], _LAYER_FIGURES, used, _DRAWN_FIGURES),
-                doc.Paragraph(_describe_flow_overlap(data)),
-            ],
-        ),
-        doc.Section(
-            "Heads",
-            [
-                doc.Details("", list(_build_head_maps(data))),
-                most_changed,
-                doc.Details(
-                    f"All {len(heads)} heads", [all_heads] if len(heads) > _MAX_HEADS else []
-                ),
-            ],
-        ),
+        doc.Section("Layers", [all_layers, doc.Paragraph(_describe_flow_overlap(data))]),
+        doc.Section("Heads", head_blocks),
     ]
     targets = [
         _build_table(head, [row["name"] for row in data[what]], data[what], _PAIR_FIGURES, used)
@@ -140,12 +132,9 @@ def _list_facts(data: doc.JsonObject) -> list[tuple[str, str]]:
 
 
 def _format_data(data: doc.JsonObject, setting: doc.JsonObject) -> str:
-    roles = [role for role in ("text", "pair", "label") if data.get(role) is not None]
-    columns = ", ".join(f"{role} from {data[role]!r}" for role in roles)
-    guessed = f" ({', '.join(data['guessed'])} guessed)" if data.get("guessed") else ""
-    text = f"{data['name']}, {data['used']:,} of {data['given']:,} inputs"
-    text += f"{format_drawn_sample(setting, data)}, {data['tokens']:.0f} tokens each"
-    text += f"; {columns}{guessed}" if columns else ""
+    sample = format_drawn_sample(setting, data)
+    text = f"{data['name']}, {data['used']:,} of {data['given']:,} inputs{sample}, {data['tokens']:.0f} tokens each"
+    text += format_columns(data, data.get("guessed"))
     return text + (f"; {data['cut']:,} were too long and lost their end" if data["cut"] else "")
 
 
@@ -200,32 +189,31 @@ def _build_head_maps(data: doc.JsonObject) -> Iterator[doc.Block]:
     """Yield the maps of the heads by their divergence and by their attention to special tokens, deepest layer first."""
     first, second = get_model_names(data)
     layers, heads = data["setting"]["layers"], data["setting"]["heads"]
-    for title, says, figure, signed in (
+    for figure, title, says in (
         (
+            "divergence",
             "Divergence of each head, in bits",
             f"How far the attention of {second} is from that of {first}, head by head",
-            "divergence",
-            False,
         ),
         (
+            "on special tokens",
             "Change of the attention to special tokens",
             f"Blue: more in {second}, orange: less",
-            "on special tokens",
-            True,
         ),
     ):
         values = [float(_HEAD_FIGURES[figure](row)["mean"]) for row in data["heads"]]
         full = max(map(abs, values), default=0.0)
-        plot = {
-            "kind": "matrix",
-            "title": title,
-            "rows": [f"layer {layer}" for layer in reversed(range(layers))],
-            "columns": list(range(heads)),
-            "values": [values[at * heads : (at + 1) * heads] for at in reversed(range(layers))],
-            "range": (-full if signed else 0, full),
-            "brief": True,
-        }
-        yield doc.Plot(plot)
+        yield doc.Plot(
+            {
+                "kind": "matrix",
+                "title": title,
+                "rows": [f"layer {layer}" for layer in reversed(range(layers))],
+                "columns": list(range(heads)),
+                "values": [values[at * heads : (at + 1) * heads] for at in reversed(range(layers))],
+                "range": (0 if figure == "divergence" else -full, full),
+                "brief": True,
+            }
+        )
         yield doc.Paragraph(f"{says}; full colour: {full:.2g}.", "dim")
 
 
@@ -258,13 +246,10 @@ def _list_remarks(data: doc.JsonObject) -> Iterator[str]:
     """Yield further findings, and the reasons for missing ones."""
     changed, used, predictions = data["changed"], data["data"]["used"], data["predictions"]
     if changed["enough"]:
+        in_second = "in the second model"
         for heads, more, less in (
-            (
-                changed["special"],
-                "attend more to special tokens in the second model",
-                "attend less",
-            ),
-            (changed["entropy"], "look more widely in the second model", "look less widely"),
+            (changed["special"], f"attend more to special tokens {in_second}", "attend less"),
+            (changed["entropy"], f"look more widely {in_second}", "look less widely"),
         ):
             yield f"{len(heads['more'])} of {heads['of']} heads surely {more}, and {len(heads['less'])} {less}."
     else:
@@ -306,8 +291,7 @@ def _describe_attributions(data: doc.JsonObject) -> str:
 
 
 def _describe_unused(reason: doc.JsonObject) -> str:
-    s = "" if reason["count"] == 1 else "s"
-    return f"{reason['count']:,} input{s} not used: {reason['why']}."
+    return f"{format_count(reason['count'], 'input')} not used: {reason['why']}."
 
 
 def build_input_document(comparison: doc.JsonObject) -> doc.Document:

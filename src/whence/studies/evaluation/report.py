@@ -14,7 +14,7 @@ from typing import Any
 from whence.render import document as doc
 from whence.render.blocks import build_provenance
 from whence.render.document import TOO_FEW, choose_decimals, format_interval
-from whence.render.text import format_dataset
+from whence.render.text import format_dataset, format_name
 from whence.studies.evaluation.evaluation import describe_failure, list_reasons
 from whence.studies.evaluation.statistics import describe_too_few
 
@@ -49,19 +49,14 @@ _PLOT_LEGEND = (
 
 def build_document(*evaluations: doc.JsonObject, answer: str = "", plan: str = "") -> doc.Document:
     """Return the document of one evaluation, or of several, below the recommendation that they led to."""
-    above = [doc.Paragraph(answer, "strong"), doc.Paragraph(plan, "dim")]
-    return doc.Document(
-        PAGE_TITLE,
-        [
-            *([doc.Section("", above)] if answer else []),
-            *(
-                doc.Section(
-                    describe_evaluation(data), [*build_blocks(data), build_provenance(data)]
-                )
-                for data in evaluations
-            ),
-        ],
-    )
+    sections = [
+        doc.Section(describe_evaluation(data), [*build_blocks(data), build_provenance(data)])
+        for data in evaluations
+    ]
+    if answer:
+        above = [doc.Paragraph(answer, "strong"), doc.Paragraph(plan, "dim")]
+        sections.insert(0, doc.Section("", above))
+    return doc.Document(PAGE_TITLE, sections)
 
 
 def build_blocks(data: doc.JsonObject) -> list[doc.Block]:
@@ -70,6 +65,13 @@ def build_blocks(data: doc.JsonObject) -> list[doc.Block]:
     legend = [line.format(best=BEST_MARK, chance=CHANCE_MARK) for line in TABLE_LEGEND]
     legend += [*([PAIRS_LEGEND] if pairs else []), COST_LEGEND]
     legend += [f"Agreement by {line}." for line in list_method_agreement(data)]
+    closing = list_evaluation_cost(data)
+    if len(data["methods"]) > MAX_PAIRED_METHODS and data["pairs"]:
+        hint = (
+            f"The {len(data['pairs']):,} comparisons of each two methods are in the JSON object, and one a row in "
+            'what `--pairs FILE` and `to_csv(what="pairs")` write.'
+        )
+        closing.insert(0, hint)
     return [
         *(doc.Paragraph(line, "dim") for line in list_data_lines(data)),
         doc.Details("", [doc.Plot(build_plot(data))]),
@@ -78,10 +80,7 @@ def build_blocks(data: doc.JsonObject) -> list[doc.Block]:
         doc.Table(COST_HEADS, build_cost_rows(data)),
         *(doc.Paragraph(line, "dim") for line in legend),
         *(doc.Paragraph(line, "warning") for line in list_evaluation_notes(data)),
-        *(
-            doc.Paragraph(line, "dim")
-            for line in [*_list_pairs_hint(data), *list_evaluation_cost(data)]
-        ),
+        *(doc.Paragraph(line, "dim") for line in closing),
     ]
 
 
@@ -120,16 +119,13 @@ def _build_metric_column(
     data: doc.JsonObject, metric: doc.JsonObject
 ) -> tuple[doc.Cell, list[doc.Cell]]:
     own = [cell for cell in data["cells"] if cell["metric"] == metric["metric"]]
-    null = metric["null"]
-    tested = [cell for cell in own if cell["n"]]
+    tested, null = [cell for cell in own if cell["n"]], metric["null"]
     digits = choose_decimals([*tested, *([null] if null else [])])
     usual = mode(cell["n"] for cell in tested) if tested else 0
     last = format_interval(null, digits, usual) if null else "see each" if tested else NOT_TESTED
     cells = [_build_metric_cell(cell, digits, usual, alone=null is None) for cell in own]
-    head = doc.Cell(
-        f"{metric['metric']} {ARROWS[metric['direction']]}", note=_format_sample_size(own)
-    )
-    return head, [*cells, doc.Cell(last, "dim")]
+    name = f"{metric['metric']} {ARROWS[metric['direction']]}"
+    return doc.Cell(name, note=_format_sample_size(own)), [*cells, doc.Cell(last, "dim")]
 
 
 def _build_metric_cell(
@@ -176,8 +172,8 @@ def _build_pair_tables(data: doc.JsonObject) -> Iterator[doc.Table]:
                 doc.Cell(m, note=_format_sample_size([p["gain"] or {"n": 0} for p in pairs]))
                 for m, pairs in columns.items()
             ]
-            cells = zip(*map(_format_differences, columns.values()), strict=True)
-            rows = [(name, *row) for name, row in zip(names, cells, strict=True)]
+            cells = map(_format_differences, columns.values())
+            rows = list(zip(names, *cells, strict=True))
             yield doc.Table(("difference", *heads), rows, wide="split")
 
 
@@ -195,16 +191,6 @@ def _format_differences(pairs: Sequence[doc.JsonObject]) -> list[str]:
 
 def _format_p_value(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else f"{p:.1g}"
-
-
-def _list_pairs_hint(data: doc.JsonObject) -> list[str]:
-    """Return a note on where to find the comparisons of methods, if they are too many for a table."""
-    if len(data["methods"]) <= MAX_PAIRED_METHODS or not data["pairs"]:
-        return []
-    return [
-        f"The {len(data['pairs']):,} comparisons of each two methods are in the JSON object, and one a row in "
-        'what `--pairs FILE` and `to_csv(what="pairs")` write.'
-    ]
 
 
 def build_cost_rows(data: doc.JsonObject) -> list[tuple[str, str, str, str, str]]:
@@ -238,12 +224,10 @@ def _format_passes(cost: doc.JsonObject, explained: int) -> str:
 def list_evaluation_cost(data: doc.JsonObject) -> list[str]:
     """Return the line on the cost of the evaluation, if known."""
     calls, seconds = data["calls"], data["seconds"]
-    costs = []
+    costs = [] if seconds is None else [f"{seconds:,.1f} s"]
     if calls is not None:
-        costs.append(
-            f"{calls['forward']:,} forward and {calls['backward']:,} backward passes of the model in all"
-        )
-    costs += [] if seconds is None else [f"{seconds:,.1f} s"]
+        passes = f"{calls['forward']:,} forward and {calls['backward']:,} backward passes"
+        costs.insert(0, f"{passes} of the model in all")
     return [", ".join(costs) + "."] if costs else []
 
 
@@ -263,7 +247,7 @@ def list_method_agreement(data: doc.JsonObject) -> list[str]:
         ]
         if null := rows[-1].get("null"):
             parts.append(f"{CHANCE_ROW} {format_interval(null, digits)}")
-        lines.append(f"{measure.replace('_', ' ')}: {'; '.join(parts)}")
+        lines.append(f"{format_name(measure)}: {'; '.join(parts)}")
     return lines
 
 
@@ -292,14 +276,11 @@ def list_sample_notes(data: doc.JsonObject) -> list[str]:
         verb = "was" if cut == 1 else "were"
         marked = any(metric["kind"] == "plausibility" for metric in data["metrics"])
         beyond = ", with what people marked beyond" if marked else ""
-        lines.append(
-            f"{cut} of {explained} examples {verb} longer than the model takes and {verb} cut{beyond}."
-        )
-    warnings = examples.get("warnings", ())
-    return [
-        *lines,
-        *(f"{row['count']} of {explained} examples: {row['message']}" for row in warnings),
-    ]
+        longer = f"{verb} longer than the model takes and {verb} cut"
+        lines.append(f"{cut} of {explained} examples {longer}{beyond}.")
+    for row in examples.get("warnings", ()):
+        lines.append(f"{row['count']} of {explained} examples: {row['message']}")
+    return lines
 
 
 def _list_power_notes(data: doc.JsonObject) -> list[str]:
@@ -335,26 +316,24 @@ def build_plot(data: doc.JsonObject) -> dict[str, Any]:
         first, sign = metrics[0], 1 if metrics[0]["direction"] == "higher" else -1
         means = {m: found[first["metric"], m] for m in methods}
         methods.sort(key=lambda m: -sign * means[m]["mean"] if means[m]["n"] else float("inf"))
+    panels = []
+    for metric in metrics:
+        cells = [found[metric["metric"], name] for name in methods]
+        counts = sorted({cell["n"] for cell in cells if cell["n"]})
+        n = "–".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else ""
+        better = "more is better" if metric["direction"] == "higher" else "less is better"
+        panel = {
+            "name": f"{metric['metric']} {ARROWS[metric['direction']]}",
+            "note": f"{better}, n={n}" if counts else NOT_TESTED,
+            "cells": [_build_dot(cell) if cell["n"] else None for cell in cells],
+        }
+        panels.append(panel)
     return {
         "kind": "dots",
         "title": describe_evaluation(data),
         "rows": methods,
         "notes": [*list_data_lines(data), *_PLOT_LEGEND, *list_sample_notes(data)],
-        "panels": [
-            _build_panel(metric, [found[metric["metric"], name] for name in methods])
-            for metric in metrics
-        ],
-    }
-
-
-def _build_panel(metric: doc.JsonObject, cells: Sequence[doc.JsonObject]) -> dict[str, Any]:
-    counts = sorted({cell["n"] for cell in cells if cell["n"]})
-    n = "" if not counts else f", n={'–'.join(map(str, dict.fromkeys((counts[0], counts[-1]))))}"
-    better = "more is better" if metric["direction"] == "higher" else "less is better"
-    return {
-        "name": f"{metric['metric']} {ARROWS[metric['direction']]}",
-        "note": f"{better}{n}" if counts else NOT_TESTED,
-        "cells": [_build_dot(cell) if cell["n"] else None for cell in cells],
+        "panels": panels,
     }
 
 
@@ -364,12 +343,5 @@ def _build_dot(cell: doc.JsonObject) -> dict[str, Any]:
         title += f", n={cell['n']}: {TOO_FEW}"
     else:
         title += f" [{cell['low']:.4g}, {cell['high']:.4g}], n={cell['n']}"
-    return {
-        "value": cell["mean"],
-        "low": cell["low"],
-        "high": cell["high"],
-        "null": cell["null"],
-        "filled": cell["best"],
-        "grey": _is_chance(cell),
-        "title": title,
-    }
+    own = {"value": cell["mean"], "low": cell["low"], "high": cell["high"], "null": cell["null"]}
+    return {**own, "filled": cell["best"], "grey": _is_chance(cell), "title": title}
