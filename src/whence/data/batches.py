@@ -152,12 +152,26 @@ class Variants:
         numbers = np.arange(len(items)) if owners is None else np.array(owners, dtype=np.int64)
         lengths = np.array([len(item) for item in items])
         if items[0].picture is not None:
-            ids, names = np.zeros((len(items), lengths.max()), dtype=bool), set[str]()
-        else:
-            ids = _stack([item.ids for item in items])
-            names = {name for item in items for name in item.features} - {"input_ids"}
-        features = {name: _stack([item.features.get(name, ()) for item in items]) for name in names}
-        return cls(items, numbers, lengths[numbers], ids[numbers], features, numbers)
+            none = np.zeros((len(items), lengths.max()), dtype=bool)
+            return cls(items, numbers, lengths[numbers], none[numbers], {}, numbers)
+        names = {name for item in items for name in item.features}
+        stacks: dict[str, Array] = {}
+        for name in names:
+            rows = [
+                item.ids if name == "input_ids" else item.features.get(name, ()) for item in items
+            ]
+            arrays = [
+                row.array if isinstance(row, IntegerRow) else np.array(row, dtype=np.int64)
+                for row in rows
+            ]
+            if len({len(array) for array in arrays}) == 1:
+                stacks[name] = np.stack(arrays)
+                continue
+            stacks[name] = np.zeros((len(items), *max(arrays, key=len).shape), dtype=np.int64)
+            for place, array in zip(stacks[name], arrays, strict=True):
+                place[: len(array)] = array
+        ids = stacks.pop("input_ids")
+        return cls(items, numbers, lengths[numbers], ids[numbers], stacks, numbers)
 
     @property
     def real(self) -> Array:
@@ -248,19 +262,6 @@ class Variants:
             pixels = torch.where(covered[:, None], fills[rows], pixels)
         real = torch.ones(len(items), first.tokens or len(first), dtype=torch.bool, device=device)
         return Batch(items, {"pixel_values": pixels}, real)
-
-
-def _stack(rows: Sequence[Sequence[Any]]) -> Array:
-    """Return sequences of numbers, or of boxes, as one array, (rows, longest, ...); zero after their ends."""
-    arrays = [
-        row.array if isinstance(row, IntegerRow) else np.array(row, dtype=np.int64) for row in rows
-    ]
-    if len({len(array) for array in arrays}) == 1:
-        return np.stack(arrays)
-    stacked = np.zeros((len(rows), *max(arrays, key=len).shape), dtype=np.int64)
-    for row, values in zip(stacked, arrays, strict=True):
-        row[: len(values)] = values
-    return stacked
 
 
 def collate(

@@ -36,6 +36,7 @@ from whence.data.example import (
     PAIR_COLUMNS,
     PASSAGE_FIRST_COLUMNS,
     TRIMAP,
+    Columns,
     Example,
     ImageMask,
     StoredImage,
@@ -61,6 +62,7 @@ from whence.data.readers import (
 )
 
 PEEK_ROWS = 100  # rows from which columns are chosen
+ColumnResolver = Callable[[str, Sequence[TableRow]], Columns]  # from a name and some rows
 ID_COLUMNS = ("id", "annotation_id", "idx")  # columns that name an example
 
 
@@ -257,18 +259,19 @@ def open_dataset(
     if isinstance(data, Dataset):
         return data
     two = PAIR_COLUMNS if question_first else PASSAGE_FIRST_COLUMNS
+    resolve = partial(resolve_columns, text=text, pair=pair, label=label, two=two)
     if raw is not None:
         source: RowSource | None = open_row_file(data, raw, most_bytes)
     else:
         source = _open_source(data, pair, streaming)
     if source is None:
-        dataset = _build_mixed_list(list(data), text, pair, label, two)
+        dataset = _build_mixed_list(list(data), resolve)
     elif source.kind == "pictures":
         dataset = Dataset(source.name, source, lambda _, example: example, pictures=True)
     else:
         if most is not None:
             source = replace(source, rows=partial(limit_rows, source, most, most_bytes))
-        dataset = _build_table(source, text, pair, label, two, streaming)
+        dataset = _build_table(source, resolve, streaming)
     if not streaming and not dataset.examples:
         raise BadExamples("The list of examples is empty. Give at least one text.")
     return dataset
@@ -376,14 +379,7 @@ def _open_image_folder(folder: DataFolder, files: Sequence[str]) -> RowSource:
     return RowSource(folder.name, "pictures", read_rows, lambda: len(names))
 
 
-def _build_table(
-    source: RowSource,
-    text: str | None,
-    pair: str | None,
-    label: str | None,
-    two: Sequence[tuple[str, str]],
-    streaming: bool,
-) -> Dataset:
+def _build_table(source: RowSource, resolve: ColumnResolver, streaming: bool) -> Dataset:
     """Return the data set of a source of rows; its columns are chosen from the first readable ones."""
     bad: UnreadableRow | None = None
     rows: list[TableRow] = []
@@ -402,7 +398,7 @@ def _build_table(
         raise BadExamples(f"{source.name} has no rows. Give a file with at least one text.")
     try:
         name = rows[0][0] if source.kind == "list" else source.name
-        columns = resolve_columns(name, rows, text, pair, label, two)
+        columns = resolve(name, rows)
     except UnknownColumns as error:
         raise error.with_rows(row for _, row in rows) from None
     return Dataset(
@@ -418,36 +414,32 @@ def _build_table(
     )
 
 
-def _build_mixed_list(
-    items: list[Any],
-    text: str | None,
-    pair: str | None,
-    label: str | None,
-    two: Sequence[tuple[str, str]],
-) -> Dataset:
+def _build_mixed_list(items: list[Any], resolve: ColumnResolver) -> Dataset:
     """Return the data set of a list; each entry may be of another type."""
     examples: list[Example] = []
     bare = []  # the pairs without names
     for number, item in enumerate(items):
         where = f"Example {number}"
-        what = f"{where} is {str(item)[:40]!r} ({type(item).__name__})"
         if isinstance(item, Mapping):
-            columns = resolve_columns(where, [(where, item)], text, pair, label, two)
-            examples.append(columns.build_example(where, item))
+            examples.append(resolve(where, [(where, item)]).build_example(where, item))
         elif isinstance(item, Example | str):
             examples.append(Example(item) if isinstance(item, str) else item)
         elif (example := parse_image(where, item)) is not None:
             examples.append(example)
-        elif not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[0], str):
-            raise BadExamples(
-                f"{what}. Allowed: a text, a pair (a, b) of texts, a picture, a mapping such as "
-                '{"text": ...}, or an Example.'
-            )
-        elif not isinstance(item[1], str):
-            raise BadExamples(f"{what}, and a pair (a, b) in a list is one of texts. {PAIR_HINT}")
         else:
-            examples.append(Example((item[0], item[1])))
-            bare.append(examples[-1])
+            what = f"{where} is {str(item)[:40]!r} ({type(item).__name__})"
+            parts = item if isinstance(item, tuple | list) and len(item) == 2 else (None, None)
+            if not isinstance(parts[0], str):
+                raise BadExamples(
+                    f"{what}. Allowed: a text, a pair (a, b) of texts, a picture, a mapping such as "
+                    '{"text": ...}, or an Example.'
+                )
+            if not isinstance(parts[1], str):
+                raise BadExamples(
+                    f"{what}, and a pair (a, b) in a list is one of texts. {PAIR_HINT}"
+                )
+            bare.append(Example((parts[0], parts[1])))
+            examples.append(bare[-1])
     check_bare_pairs(bare)
     return Dataset.from_examples(examples, "the examples", bare=bool(bare))
 

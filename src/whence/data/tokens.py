@@ -53,9 +53,8 @@ def align_pieces(
     for number, source in enumerate((text, pair)):
         places = [i for i, owner in enumerate(owners) if owner == number]
         if source is not None:
-            for i, span in zip(
-                places, _find_piece_spans([pieces[i] for i in places], source), strict=True
-            ):
+            found = _find_piece_spans([pieces[i] for i in places], source)
+            for i, span in zip(places, found, strict=True):
                 spans[i] = span
     return owners, spans
 
@@ -596,18 +595,14 @@ class IntegerRow(tuple[Any, ...]):
         return row
 
 
-def _split_runs(ids: Sequence[int], special: Sequence[bool]) -> list[list[int]]:
-    """Return the runs of ids between special tokens: one text, or the two of a pair."""
-    pairs = zip(ids, special, strict=True)
-    return [[i for i, _ in run] for flag, run in groupby(pairs, key=lambda p: p[1]) if not flag]
-
-
 def _recover_encoding(
     ids: Sequence[int], special: Sequence[bool], tokenizer: Any
 ) -> EncodedInput | None:
     """Return the encoding of the decoded text, if it gives the same ids."""
+    # The runs of ids between special tokens: one text, or the two of a pair.
+    runs = groupby(zip(ids, special, strict=True), key=lambda pair: pair[1])
     with wrap_tokenizer_errors("the encoded input"):
-        texts = tuple(tokenizer.decode(run) for run in _split_runs(ids, special))
+        texts = tuple(tokenizer.decode([i for i, _ in run]) for flag, run in runs if not flag)
     if not 1 <= len(texts) <= 2 or not all(text.strip() for text in texts):
         return None
     text = texts if len(texts) == 2 else texts[0]

@@ -198,19 +198,10 @@ def _assign_tokens(
 
 _JOINERS = {"\u200c", "\u200d"}  # zero-width (non-)joiner: glue inside Indic words and emoji
 _APOSTROPHES = {"'", "’"}
-# Scripts written without spaces: each character is a word unless a token joins several.
-_UNSPACED = (
-    ("\u0e00", "\u0eff"),  # Thai, Lao
-    ("\u1000", "\u109f"),  # Burmese
-    ("\u1780", "\u17ff"),  # Khmer
-    ("\u3005", "\u3007"),
-    ("\u3040", "\u30ff"),  # Hiragana, Katakana
-    ("\u31f0", "\u31ff"),
-    ("\u3400", "\u4dbf"),  # Han
-    ("\u4e00", "\u9fff"),
-    ("\uf900", "\ufaff"),
-    ("\uff66", "\uff9f"),
-    ("\U00020000", "\U0003134f"),
+# Scripts written without spaces: Thai, Lao, Burmese, Khmer, kana, Han. Each character is a word unless a token joins several.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003134f]"
 )
 # Words in a text of character kinds, one letter each (see `_classify_character`):
 # every space alone, and characters that belong together: a letter after a letter or after the apostrophe of don't,
@@ -231,7 +222,7 @@ def _classify_character(character: str) -> str:
     group = unicodedata.category(character)[0]
     if group == "M":
         return "m"
-    if any(low <= character <= high for low, high in _UNSPACED):
+    if _UNSPACED.match(character):
         return "u"
     return "w" if group in "LN" or character == "_" else "o"
 

@@ -92,17 +92,12 @@ class ModelOrigin:
     name: str
     revision: str | None = None
 
-    @property
-    def folder(self) -> Path:
-        """The path of the folder, if the origin is one."""
-        return Path(self.where)
-
     @cached_property
     def options(self) -> dict[str, Any]:
         """The keywords of every `from_pretrained`."""
         return {
             "revision": self.revision,
-            "local_files_only": self.folder.exists() or is_hub_unreachable(),
+            "local_files_only": Path(self.where).exists() or is_hub_unreachable(),
         }
 
 
@@ -157,7 +152,7 @@ def load_config(origin: ModelOrigin) -> Any:
 
     import whence.models.rnn  # noqa: F401 (makes the kind of model known to AutoConfig)
 
-    name, folder = origin.name, origin.folder
+    name, folder = origin.name, Path(origin.where)
     try:
         is_adapter = _find_file(origin, _ADAPTER_CONFIG) is not None
     except UnknownModel:  # a missing model is reported below
@@ -206,7 +201,7 @@ def load_weights(origin: ModelOrigin, config: Any, dtype: torch.dtype) -> Any:
     """Load the weights into the class that the checkpoint names."""
     from transformers import PreTrainedModel
 
-    name, folder = origin.name, origin.folder
+    name, folder = origin.name, Path(origin.where)
     if folder.is_dir() and not list(folder.glob("*.safetensors*")):
         pickles = sorted(
             p.name for kind in ("*.bin", "*.pt", "*.pth", "*.ckpt") for p in folder.glob(kind)
@@ -267,25 +262,6 @@ def load_weights(origin: ModelOrigin, config: Any, dtype: torch.dtype) -> Any:
     return model.eval()
 
 
-# The parts beside a model by the argument that replaces them: their name, Auto class, files, class of errors, and remedy.
-_PARTS: dict[str, tuple[str, str, tuple[str, ...], type[WhenceError], str]] = {
-    "tokenizer": (
-        "tokenizer",
-        "AutoTokenizer",
-        ("*token*", "*vocab*", "*.model"),
-        BadTokenizer,
-        "remove its files to explain encoded inputs.",
-    ),
-    "processor": (
-        "image processor",
-        "AutoImageProcessor",
-        ("preprocessor_config.json",),
-        UnknownModel,
-        "remove preprocessor_config.json to explain encoded pixel_values.",
-    ),
-}
-
-
 def load_part(
     origin: ModelOrigin, part: Literal["tokenizer", "processor"], *, required: bool = False
 ) -> Any | None:
@@ -293,24 +269,31 @@ def load_part(
 
     `required`: the user named it, so its absence is an error.
     """
-    import transformers
+    from transformers import AutoImageProcessor, AutoTokenizer
 
-    what, auto_class, patterns, error_class, remedy = _PARTS[part]
-    expected = required or any(any(origin.folder.glob(pattern)) for pattern in patterns)
-    if part == "tokenizer" and origin.folder.is_dir() and not expected:
+    folder, is_tokenizer = Path(origin.where), part == "tokenizer"
+    patterns = ("*token*", "*vocab*", "*.model") if is_tokenizer else ("preprocessor_config.json",)
+    expected = required or any(any(folder.glob(pattern)) for pattern in patterns)
+    if is_tokenizer and folder.is_dir() and not expected:
         return None
     check_files(origin)
+    what, files, encoded = "tokenizer", "its files", "inputs"
+    if not is_tokenizer:
+        what, files, encoded = "image processor", patterns[0], "pixel_values"
+    auto_class = AutoTokenizer if is_tokenizer else AutoImageProcessor
+    error_class: type[WhenceError] = BadTokenizer if is_tokenizer else UnknownModel
     # The same backend everywhere: the other needs torchvision, and resizes a little differently.
-    options = {"backend": "pil"} if part == "processor" else {}
+    options = {} if is_tokenizer else {"backend": "pil"}
 
     def build_error(_: BaseException, reason: str) -> WhenceError:
         return error_class(
-            f"The {what} of {origin.name!r} cannot be loaded: {reason} Give another with {part}=..., or {remedy}"
+            f"The {what} of {origin.name!r} cannot be loaded: {reason} Give another with {part}=..., or remove "
+            f"{files} to explain encoded {encoded}."
         )
 
     try:
         with _wrap_foreign_errors(origin.name, build_error):
-            return getattr(transformers, auto_class).from_pretrained(
+            return auto_class.from_pretrained(
                 origin.where, trust_remote_code=False, **options, **origin.options
             )
     except error_class:
@@ -323,8 +306,9 @@ def _find_file(origin: ModelOrigin, file: str) -> Path | None:
     """Return the path of a model file, fetched from the Hub if needed; None if there is none."""
     from transformers.utils import cached_file
 
-    if origin.folder.is_dir():
-        return origin.folder / file if (origin.folder / file).is_file() else None
+    folder = Path(origin.where)
+    if folder.is_dir():
+        return folder / file if (folder / file).is_file() else None
     with _wrap_foreign_errors(
         origin.name,
         lambda _, reason: UnknownModel(
@@ -361,7 +345,7 @@ class TensorHeader(NamedTuple):
 
 def check_files(origin: ModelOrigin, paths: Iterable[Path] | None = None) -> None:
     """Refuse a file of a folder that is a pipe, a device or a link to elsewhere; by default all readable ones."""
-    folder, name = origin.folder, origin.name
+    folder, name = Path(origin.where), origin.name
     if not folder.is_dir():
         return
     if paths is None:
@@ -395,6 +379,7 @@ def _find_weight_files(origin: ModelOrigin, weights_name: Any) -> list[Path]:
     `weights_name` is the configuration's `transformers_weights`, which transformers follows. The list is empty if
     the Hub has not converted the model yet.
     """
+    folder = Path(origin.where)
     given = None if weights_name is None else str(weights_name)
     if given is not None and not given.endswith((".safetensors", ".safetensors.index.json")):
         raise UnsafeWeights(
@@ -405,7 +390,7 @@ def _find_weight_files(origin: ModelOrigin, weights_name: Any) -> list[Path]:
     files: list[str] = []
     for index in (_WEIGHTS_INDEX, *([given] if given and by_index else [])):
         if index == given:
-            check_files(origin, [origin.folder / index])
+            check_files(origin, [folder / index])
         path = _find_file(origin, index)
         try:
             table = {} if path is None else json.loads(path.read_text())["weight_map"]
@@ -424,8 +409,8 @@ def _find_weight_files(origin: ModelOrigin, weights_name: Any) -> list[Path]:
         files = ["model.safetensors"]
     elif given is not None and not by_index:
         files = [given]
-    if origin.folder.is_dir():
-        paths = [origin.folder / file for file in files]
+    if folder.is_dir():
+        paths = [folder / file for file in files]
         check_files(origin, paths)
         return paths
     for file in files:
@@ -434,7 +419,7 @@ def _find_weight_files(origin: ModelOrigin, weights_name: Any) -> list[Path]:
                 f"The weights of {origin.name!r} name {file!r}, which is no file of that model. whence does not "
                 "trust it."
             )
-    return [_find_file(origin, file) or origin.folder / file for file in files]
+    return [_find_file(origin, file) or folder / file for file in files]
 
 
 def read_headers(origin: ModelOrigin, weights_name: Any) -> dict[str, TensorHeader]:
