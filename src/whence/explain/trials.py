@@ -509,7 +509,8 @@ def _check_strongest_sign(
     target = explanation.target
     logits = torch.tensor([explanation.prediction.logits], dtype=loaded.dtype, device=loaded.device)
     spec = TargetSpec.from_targets([replace(target, of="probability")])
-    policy = choose_batch_policy(loaded, [item], probe=True)
+    # Two passes, each alone: whether they may share a batch would take more passes to find out.
+    policy = replace(choose_batch_policy(loaded, [item]), alone=True)
     ask = _build_query(loaded, [item], logits, spec, policy)
     (values,) = ask.without([[(), masked]], resolve_removal(None, ask.fillers))
     whole, without = (float(value) for value in values)

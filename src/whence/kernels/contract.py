@@ -105,7 +105,7 @@ def _choose_kernels(layer: AttentionMaps, row: Tensor, combination: Combination)
         from whence.kernels.triton import launch
 
         if launch.can_contract(layer, row) and (
-            get_implementation() == "fused" or launch.is_faster(layer, row, combination)
+            launch.is_faster(layer, row, combination) or get_implementation() == "fused"
         ):
             return launch
     return tiled

@@ -62,15 +62,6 @@ class ModelParts:
         Any
     ]  # the modules that change their kind of attention, for good: BigBird's
 
-    def list_parameters(self) -> list[nn.Parameter]:
-        """Return the parameters, each once."""
-        parameters: dict[int, nn.Parameter] = {}
-        for module in self.modules:
-            for parameter in module._parameters.values():
-                if parameter is not None:
-                    parameters[id(parameter)] = parameter
-        return list(parameters.values())
-
 
 class _ModuleKind(NamedTuple):
     is_list: bool

@@ -112,8 +112,7 @@ class ForwardRecorder:
     def _enter(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if get_ident() != self._thread:
             return
-        candidates = (*args, kwargs.get("hidden_states"))
-        hidden = next((x for x in candidates if _is_hidden_state(x)), None)
+        hidden = next(filter(_is_hidden_state, (*args, kwargs.get("hidden_states"))), None)
         # A similarity model runs the other side of the comparison through blocks of its own.
         compares = isinstance(self.batch.items[0].reading, SimilarityReadout)
         beside = compares and hidden is not None and not hidden.requires_grad
