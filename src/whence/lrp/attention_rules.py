@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from whence.core.errors import NotCapturable
-from whence.kernels.maps import multiply_by_head
+from whence.kernels.maps import compute_scale, multiply_by_head
 from whence.kernels.share import (
     AttentionShares,
     multiply_tile_transposed,
@@ -105,10 +105,6 @@ def _share_output_relevance(
     )
 
 
-def _compute_scale(layer: ComputedAttention) -> float:
-    return layer.q.shape[-1] ** -0.5 if layer.scale is None else layer.scale
-
-
 def _is_plain_softmax(layer: ComputedAttention) -> bool:
     """Return whether attention is a plain masked softmax, which PyTorch differentiates without a map."""
     return layer.softcap is None and layer.sink is None and layer.bias is None
@@ -131,7 +127,7 @@ def attention_gradient_rule(node: RuleNode, carried: CarriedValues) -> list[Tens
         to_q, to_k, to_v = _pull_back(layer, quotient, to_all=True)
         return _order_by_input(node, to_q / 4, to_k / 4, to_v / 2)
     (output,), q, k, v = node.y, layer.q, layer.k, layer.v
-    scale = _compute_scale(layer)
+    scale = compute_scale(layer)
     to_q, to_k, to_v = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
     for rows in iterate_row_tiles(layer, q):
         attention = layer.weights(rows)
