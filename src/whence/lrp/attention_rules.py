@@ -5,10 +5,10 @@ as it is, and on to queries and keys through their product.
 """
 
 from dataclasses import replace
+from typing import cast
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from whence.core.errors import NotCapturable
 from whence.kernels.maps import compute_scale, multiply_by_head
@@ -30,11 +30,10 @@ _QUERY_KEY_VALUE = ("query", "key", "value")
 def build_attention_layer(node: RuleNode) -> ComputedAttention:
     """Return the attention call of a node as a layer."""
     assert isinstance(node.step, TapeStep)
-    if node.step.func is not F.scaled_dot_product_attention:
-        layer: ComputedAttention = node.argument(3, "layer")
-        q, k, v = _find_query_key_value(node)
-        return replace(layer, q=q, k=k, v=v)
     args, kwargs = node.step.fill_arguments(node.given)
+    if node.step.func is attend:
+        q, k, v, layer = args
+        return replace(cast(ComputedAttention, layer), q=q, k=k, v=v)
     layer = build_sdpa_layer(*args, **kwargs)
     if layer.q.dim() != 4:
         raise NotCapturable(
@@ -42,13 +41,6 @@ def build_attention_layer(node: RuleNode) -> ComputedAttention:
             "(inputs, heads, tokens, features). Use grad_x_input, which follows no operation, or leave_one_out."
         )
     return layer
-
-
-def _find_query_key_value(node: RuleNode) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries, keys and values of the call, constants included."""
-    args = [node.argument(place, name) for place, name in enumerate(_QUERY_KEY_VALUE)]
-    q, k, v = (node.given[arg.index] if isinstance(arg, Slot) else arg for arg in args)
-    return q, k, v
 
 
 def widen_layer(layer: ComputedAttention) -> ComputedAttention:

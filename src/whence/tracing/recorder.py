@@ -277,13 +277,12 @@ def find_default_row(recorder: ForwardRecorder, sources: int = 0) -> Tensor:
     """Return the default row of each input: the last token of a causal model, else the first."""
     real = recorder.batch.real[:, sources:]
     last = real.sum(1) - 1
-    return (
-        last if sources or _is_causal_layer(recorder.layers[-1], real) else torch.zeros_like(last)
-    )
+    return last if sources or is_causal_layer(recorder.layers[-1], real) else torch.zeros_like(last)
 
 
 @torch.no_grad()
-def _is_causal_layer(layer: AttentionLayer, real: Tensor) -> bool:
+def is_causal_layer(layer: AttentionLayer, real: Tensor) -> bool:
+    """Return whether the first token of several sees itself alone."""
     first = torch.zeros(1, dtype=torch.long, device=real.device)
     return real.shape[1] > 1 and bool(layer.weights(first)[..., 1:].eq(0).all())
 

@@ -36,6 +36,7 @@ from whence.tracing.recorder import (
     compute_row_weights,
     find_attention_structure,
     find_default_row,
+    is_causal_layer,
 )
 from whence.tracing.restore import restore_on_exit
 from whence.tracing.structure import (
@@ -261,11 +262,8 @@ class Trace:
         """Return whether no token attends to later ones: in all layers the first token sees itself alone."""
         if self.sides is not None or len(self.real[0]) < 2:
             return False
-        first = torch.zeros(1, dtype=torch.long, device=self.real.device)
         layers = self.layers
-        return bool(layers) and all(
-            bool(layer.weights(first)[..., 1:].eq(0).all()) for layer in layers
-        )
+        return bool(layers) and all(is_causal_layer(layer, self.real) for layer in layers)
 
     @property
     def real(self) -> Tensor:
