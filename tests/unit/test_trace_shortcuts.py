@@ -19,12 +19,10 @@ from whence.tracing.restore import restore_on_exit
 
 
 @pytest.mark.parametrize("name", ["bert", "albert", "t5", "distilbert"])
-def test_get_parts_gives_the_modules_and_parameters_of_pytorch(name):
+def test_get_parts_gives_the_modules_of_pytorch(name):
     model = zoo.make(name)
     parts = get_parts(model)
     assert parts.modules == list(model.modules())
-    every = list(model.parameters())
-    assert [id(one) for one in parts.list_parameters()] == [id(one) for one in every]
     assert parts.embeddings == [m for m in model.modules() if isinstance(m, torch.nn.Embedding)]
     assert parts.config_owners == [m for m in model.modules() if hasattr(m, "config")]
 

@@ -105,7 +105,7 @@ def _choose_kernels(layer: AttentionMaps, row: Tensor, combination: Combination)
         from whence.kernels.triton import launch
 
         if launch.can_contract(layer, row) and (
-            get_implementation() == "fused" or launch.is_faster(layer, row, combination)
+            launch.is_faster(layer, row, combination) or get_implementation() == "fused"
         ):
             return launch
     return tiled
@@ -114,9 +114,8 @@ def _choose_kernels(layer: AttentionMaps, row: Tensor, combination: Combination)
 def may_fuse(like: Tensor) -> bool:
     """Return whether Triton may be imported to compute with such a tensor."""
     choice = get_implementation()
-    if choice == "tiled" or not (like.is_cuda or (choice == "fused" and _is_triton_interpreted())):
-        return False
-    return has_triton()
+    interpreted = choice == "fused" and os.environ.get("TRITON_INTERPRET") == "1"
+    return choice != "tiled" and (like.is_cuda or interpreted) and has_triton()
 
 
 def get_implementation() -> Implementation:
@@ -142,7 +141,3 @@ def has_triton() -> bool:
     spec = find_spec("triton")
     folders = (spec and spec.submodule_search_locations) or ()
     return any(Path(folder, "knobs.py").is_file() for folder in folders)
-
-
-def _is_triton_interpreted() -> bool:
-    return os.environ.get("TRITON_INTERPRET") == "1"

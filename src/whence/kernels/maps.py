@@ -155,6 +155,11 @@ def has_factors(layer: AttentionMaps) -> TypeGuard[FactoredMaps]:
     return hasattr(layer, "q")
 
 
+def compute_scale(layer: FactoredMaps) -> float:
+    """Return the factor of products of queries and keys: by default one over the root of the width."""
+    return float(layer.q.shape[-1] ** -0.5 if layer.scale is None else layer.scale)
+
+
 def multiply_by_head(many: Tensor, few: Tensor) -> Tensor:
     """Multiply query heads, (batch, heads, rows, n), with the key heads that they share, (batch, key heads, n, m)."""
     groups = many.shape[1] // few.shape[1]

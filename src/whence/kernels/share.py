@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from whence.kernels.contract import can_fuse_pointwise, may_fuse
-from whence.kernels.maps import FactoredMaps, multiply_by_head
+from whence.kernels.maps import FactoredMaps, compute_scale, multiply_by_head
 from whence.kernels.tiled import iterate_row_tiles
 
 CHEFER_EPSILON = 1e-9  # added to every denominator by Chefer et al.
@@ -249,7 +249,7 @@ def _share_by_tiles(
     to_q, to_k, to_v = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
     masked = masked and not signed
     before, after = q.new_zeros(len(q)), q.new_zeros(len(q))
-    scale = q.shape[-1] ** -0.5 if layer.scale is None else layer.scale
+    scale = compute_scale(layer)
     for rows in iterate_row_tiles(layer, quotient):
         attention = layer.weights(rows).to(quotient.dtype)
         s = quotient[:, :, rows]

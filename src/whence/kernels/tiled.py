@@ -22,6 +22,7 @@ from whence.kernels.maps import (
     Combination,
     RowSelection,
     VisibleKeys,
+    compute_scale,
     get_output_grad,
     has_factors,
 )
@@ -352,8 +353,7 @@ class _Contraction:
         q = layer.q[inputs, heads, rows].to(self.dtype)
         k = self._select_keys(layer.k, place)
         scores = self._take_buffer("tile", (*q.shape[:3], k.shape[1]))
-        flat, scale = scores.flatten(0, 1), layer.scale
-        scale = q.shape[-1] ** -0.5 if scale is None else scale
+        flat, scale = scores.flatten(0, 1), compute_scale(layer)
         logsumexp = None
         if self._logsumexp is not None:
             logsumexp = self._logsumexp[inputs, heads, rows, None].to(self.dtype)

@@ -5,13 +5,13 @@ as it is, and on to queries and keys through their product.
 """
 
 from dataclasses import replace
+from typing import cast
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from whence.core.errors import NotCapturable
-from whence.kernels.maps import multiply_by_head
+from whence.kernels.maps import compute_scale, multiply_by_head
 from whence.kernels.share import (
     AttentionShares,
     multiply_tile_transposed,
@@ -30,11 +30,10 @@ _QUERY_KEY_VALUE = ("query", "key", "value")
 def build_attention_layer(node: RuleNode) -> ComputedAttention:
     """Return the attention call of a node as a layer."""
     assert isinstance(node.step, TapeStep)
-    if node.step.func is not F.scaled_dot_product_attention:
-        layer: ComputedAttention = node.argument(3, "layer")
-        q, k, v = _find_query_key_value(node)
-        return replace(layer, q=q, k=k, v=v)
     args, kwargs = node.step.fill_arguments(node.given)
+    if node.step.func is attend:
+        q, k, v, layer = args
+        return replace(cast(ComputedAttention, layer), q=q, k=k, v=v)
     layer = build_sdpa_layer(*args, **kwargs)
     if layer.q.dim() != 4:
         raise NotCapturable(
@@ -42,13 +41,6 @@ def build_attention_layer(node: RuleNode) -> ComputedAttention:
             "(inputs, heads, tokens, features). Use grad_x_input, which follows no operation, or leave_one_out."
         )
     return layer
-
-
-def _find_query_key_value(node: RuleNode) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries, keys and values of the call, constants included."""
-    args = [node.argument(place, name) for place, name in enumerate(_QUERY_KEY_VALUE)]
-    q, k, v = (node.given[arg.index] if isinstance(arg, Slot) else arg for arg in args)
-    return q, k, v
 
 
 def widen_layer(layer: ComputedAttention) -> ComputedAttention:
@@ -105,10 +97,6 @@ def _share_output_relevance(
     )
 
 
-def _compute_scale(layer: ComputedAttention) -> float:
-    return layer.q.shape[-1] ** -0.5 if layer.scale is None else layer.scale
-
-
 def _is_plain_softmax(layer: ComputedAttention) -> bool:
     """Return whether attention is a plain masked softmax, which PyTorch differentiates without a map."""
     return layer.softcap is None and layer.sink is None and layer.bias is None
@@ -131,7 +119,7 @@ def attention_gradient_rule(node: RuleNode, carried: CarriedValues) -> list[Tens
         to_q, to_k, to_v = _pull_back(layer, quotient, to_all=True)
         return _order_by_input(node, to_q / 4, to_k / 4, to_v / 2)
     (output,), q, k, v = node.y, layer.q, layer.k, layer.v
-    scale = _compute_scale(layer)
+    scale = compute_scale(layer)
     to_q, to_k, to_v = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
     for rows in iterate_row_tiles(layer, q):
         attention = layer.weights(rows)

@@ -19,7 +19,7 @@ from whence.lrp.linear import find_bias, find_wide_weight_matrix
 from whence.lrp.node import STABILISERS, RuleNode, find_operation
 from whence.lrp.tables import ACTIVATION_MODULES, RuleTable
 from whence.tracing.attention_layer import AttentionLayer, widen
-from whence.tracing.tape import ModuleCall, Slot, Tape, TapeStep
+from whence.tracing.tape import ModuleCall, Slot, Tape, TapeStep, run_steps, to_sequence
 from whence.tracing.trace import Trace
 
 # Operations that do not change a value.
@@ -202,8 +202,8 @@ def _apply_linear(walk: _Decomposition, node: RuleNode, parts: TokenParts) -> li
             [x if part is None else next(rest) for x, part in zip(node.x, parts, strict=True)]
         )
 
-    constants = _to_sequence(run(*(torch.zeros_like(part[0]) for part in live_parts)))
-    wholes = _to_sequence(torch.func.vmap(run)(*live_parts))
+    constants = to_sequence(run(*(torch.zeros_like(part[0]) for part in live_parts)))
+    wholes = to_sequence(torch.func.vmap(run)(*live_parts))
     results = []
     for constant, whole in zip(constants, wholes, strict=True):
         if constant.any():
@@ -373,10 +373,6 @@ def split_by_token(value: Tensor) -> Tensor:
     return torch.diag_embed(widen(value).movedim(1, -1)).movedim(-1, 0).movedim(-1, 2)
 
 
-def _to_sequence(result: Any) -> Sequence[Tensor]:
-    return result if isinstance(result, list | tuple) else (result,)
-
-
 # Where vectors end: after the output matrix; after the first skip connection and its norm; after the
 # second skip connection and its norm, without the feed-forward part.
 VectorEnd = Literal["sent", "mixed", "block"]
@@ -420,16 +416,7 @@ def iterate_value_zeroed_outputs(
     whole, steps = block.tape.value(block.attention), _select_steps_after_attention(block)
 
     def rerun(output: Tensor) -> Tensor:
-        changed = {block.attention: output}
-        for step in steps:
-            result = step.run(
-                [changed[n] if n in changed else block.tape.value(n) for n in step.inputs]
-            )
-            outputs = result if isinstance(result, list | tuple) else (result,)
-            changed |= {
-                n: value for n, value in zip(step.outputs, outputs, strict=True) if n is not None
-            }
-        return changed[block.output]
+        return run_steps(steps, {block.attention: output}, block.tape.value)[block.output]
 
     # The feed-forward part is wider than the block's output.
     size = max(1, _MAX_NUMBERS // (8 * block.tape.value(block.output).numel()))

@@ -6,7 +6,7 @@ from torch import Tensor
 from whence.core.errors import NotCapturable
 from whence.kernels import share
 from whence.lrp.node import CarriedValues, RuleNode, find_operation
-from whence.lrp.rules import product_rule
+from whence.lrp.rules import Rule, product_rule
 from whence.tracing.attention_layer import widen
 from whence.tracing.tape import TapeStep
 
@@ -111,20 +111,12 @@ def linear_gradient_rule(node: RuleNode, carried: CarriedValues) -> list[Tensor 
     return [share.multiply_by_transposed_weight(quotient, find_weight_matrix(node))]
 
 
-def matmul_z_plus_rule(node: RuleNode, carried: CarriedValues) -> list[Tensor | None]:
-    """Apply z+ to a product with a weight matrix, and the product rule to any other product."""
-    return z_plus_rule(node, carried) if _is_weight_product(node) else product_rule(node, carried)
+def only_for_weights(rule: Rule) -> Rule:
+    """Return a rule of products with a weight matrix that leaves any other product to the product rule."""
 
+    def share_product(node: RuleNode, carried: CarriedValues) -> list[Tensor | None]:
+        factor = node.argument(1, "other")
+        is_weight = isinstance(factor, Tensor) and factor.dim() == 2 and len(node.given) == 1
+        return (rule if is_weight else product_rule)(node, carried)
 
-def matmul_z_plus_by_sign_rule(node: RuleNode, carried: CarriedValues) -> list[Tensor | None]:
-    """Apply z+ by sign to a product with a weight matrix, and the product rule to any other."""
-    return (
-        z_plus_by_sign_rule(node, carried)
-        if _is_weight_product(node)
-        else product_rule(node, carried)
-    )
-
-
-def _is_weight_product(node: RuleNode) -> bool:
-    factor = node.argument(1, "other")
-    return isinstance(factor, Tensor) and factor.dim() == 2 and len(node.given) == 1
+    return share_product

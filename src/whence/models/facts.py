@@ -61,15 +61,6 @@ class ModelParts:
     # The modules that change their kind of attention, for good: BigBird's.
     attention_switches: list[Any] = field(default_factory=list)
 
-    def list_parameters(self) -> list[nn.Parameter]:
-        """Return the parameters, each once."""
-        parameters: dict[int, nn.Parameter] = {}
-        for module in self.modules:
-            for parameter in module._parameters.values():
-                if parameter is not None:
-                    parameters[id(parameter)] = parameter
-        return list(parameters.values())
-
 
 @cache  # asking every module takes ten times as long
 def _find_kind(kind: Any) -> tuple[bool, bool, bool, bool]:

@@ -7,7 +7,7 @@ from a key, so that it is the same in every pass. A cut edge is one weight of on
 their attention from what is left, so the cut is not a replay of old weights.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from math import prod
 from threading import get_ident
@@ -50,49 +50,33 @@ def add_embedding_noise(
             f"There is no token {bad_id}: the model has embeddings for the ids 0 to {len(table) - 1}."
         )
     with alter_model(model, f"noise {radius!r} {seed} {token_ids}") as stack:
-        copy = _copy_once(table, repr(token_ids), {} if drawn is None else drawn)
-        _replace_parameters(
-            stack, {table: _add_noise_to_rows(table, copy, token_ids, radius, seed)}
-        )
+        copies = {} if drawn is None else drawn
+        # The caller may be in inference mode, and no gradient flows through a tensor made in that mode.
+        with torch.inference_mode(False):
+            if repr(token_ids) not in copies:
+                copies.clear()
+                copies[repr(token_ids)] = table.detach().clone()
+            copy = copies[repr(token_ids)]
+            for identity in token_ids:
+                direction = build_generator("noise", seed, identity).standard_normal(table.shape[1])
+                direction *= radius / np.linalg.norm(direction)
+                row = table.detach()[identity].double()
+                copy[identity] = row + torch.from_numpy(direction).to(row.device) * row.norm()
+        _replace_parameters(stack, {table: copy})
         yield
 
 
 def _find_embedding_weight(model: Any) -> nn.Parameter:
     try:
-        table = find_token_embeddings(model)
-    except (
-        NotImplementedError,
-        AttributeError,
-    ):  # raised by transformers for a model without a table
-        table = None
-    weight = getattr(table, "weight", None)
+        weight = getattr(find_token_embeddings(model), "weight", None)
+    except (NotImplementedError, AttributeError):  # by transformers, for a model without a table
+        weight = None
     if not isinstance(weight, nn.Parameter) or weight.dim() != 2 or not weight.is_floating_point():
         raise NotCapturable(
             f"{type(model).__name__} has no table of token embeddings in floating point, so no noise can be added "
             "to it. Load a model of text that is not quantised."
         )
     return weight
-
-
-# The caller may be in inference mode, and no gradient flows through a tensor made in that mode.
-@torch.inference_mode(False)
-def _copy_once(table: Tensor, key: str, drawn: dict[str, Tensor]) -> Tensor:
-    if key not in drawn:
-        drawn.clear()
-        drawn[key] = table.detach().clone()
-    return drawn[key]
-
-
-@torch.inference_mode(False)
-def _add_noise_to_rows(
-    table: Tensor, copy: Tensor, ids: Sequence[int], radius: float, seed: int
-) -> Tensor:
-    for identity in ids:
-        direction = build_generator("noise", seed, identity).standard_normal(table.shape[1])
-        direction *= radius / np.linalg.norm(direction)
-        row = table.detach()[identity].double()
-        copy[identity] = row + torch.from_numpy(direction).to(row.device) * row.norm()
-    return copy
 
 
 @contextmanager
@@ -142,12 +126,8 @@ def _draw_weights(name: str, weight: Tensor, seed: int) -> Tensor:
 def _replace_parameters(stack: ExitStack, replacements: Mapping[nn.Parameter, Tensor]) -> None:
     """Point parameters to other tensors; the stack restores their own, which are never written to."""
     for parameter, data in replacements.items():
-        stack.callback(_set_parameter_data, parameter, parameter.data)
-        _set_parameter_data(parameter, data)
-
-
-def _set_parameter_data(parameter: nn.Parameter, data: Tensor) -> None:
-    parameter.data = data
+        stack.callback(setattr, parameter, "data", parameter.data)
+        parameter.data = data
 
 
 @contextmanager

@@ -65,8 +65,10 @@ def _attend_and_report(
     else:
         causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
         causal = bool(causal) and attention_mask is None and query.shape[2] > 1
-        own = getattr(getattr(module, "config", None), "_attn_implementation_internal", "sdpa")
-        causal = causal and own not in WITHOUT_CAUSAL_FLAG
+        if causal:
+            config = getattr(module, "config", None)
+            own = getattr(config, "_attn_implementation_internal", "sdpa")
+            causal = own not in WITHOUT_CAUSAL_FLAG
         visible = VisibleKeys(right=0 if causal else None, dense=attention_mask)
     layer = ComputedAttention(
         q=query,

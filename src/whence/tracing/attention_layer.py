@@ -12,7 +12,13 @@ import torch
 from torch import Tensor
 
 from whence.core.errors import BadMethod, BadParameter
-from whence.kernels.maps import VisibleKeys, check_available, get_output_grad, multiply_by_head
+from whence.kernels.maps import (
+    VisibleKeys,
+    check_available,
+    compute_scale,
+    get_output_grad,
+    multiply_by_head,
+)
 
 
 @dataclass(eq=False)
@@ -156,8 +162,7 @@ class ComputedAttention(AttentionLayer):
 
     def weights(self, rows: slice | Tensor = slice(None)) -> Tensor:
         check_available(self)
-        scale = self.q.shape[-1] ** -0.5 if self.scale is None else self.scale
-        query = widen(self.q[:, :, rows]) * scale
+        query = widen(self.q[:, :, rows]) * compute_scale(self)
         scores = multiply_by_head(query, self.k.to(query).mT)
         if self.softcap is not None:  # squashed into (-cap, cap), as Gemma 2 does
             scores = torch.tanh(scores / self.softcap) * self.softcap

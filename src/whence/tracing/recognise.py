@@ -64,7 +64,7 @@ class AttentionRecogniser(TorchFunctionMode):
         if func is F.scaled_dot_product_attention:
             return self._call_sdpa(func, args, kwargs or {})
         if func in _PRODUCT_OPS and args and id(args[0]) in self._weights:
-            args = (self._edit_weights(_apply_override_to_weights(args[0])), *args[1:])
+            args = (self._replace_weights(args[0]), *args[1:])
             self._weights[id(args[0])] = args[0]
         result = func(*args, **(kwargs or {}))
         if not isinstance(result, Tensor) or not args:
@@ -91,13 +91,19 @@ class AttentionRecogniser(TorchFunctionMode):
             self._report(layer)
         return layer.out
 
-    def _edit_weights(self, weights: Tensor) -> Tensor:
-        """Return the weights after the active edit, which gets them as (inputs, heads, queries, keys)."""
-        shape = weights.shape
-        edited_weights = edit_weights(
+    def _replace_weights(self, weights: Tensor) -> Tensor:
+        """Return weights after their softmax by the active override and edit."""
+        if attention_override.get() != "own":
+            weights = weights.detach()
+        if attention_override.get() == "uniform":
+            # A masked key has weight 0. A visible key may be rounded to 0 as well, which is rare.
+            mask = weights.gt(0).to(weights)
+            weights = mask / mask.sum(-1, keepdim=True)
+        shape = weights.shape  # an edit gets (inputs, heads, queries, keys)
+        edited = edit_weights(
             lambda: weights.reshape(self._batch or shape[0], -1, *shape[-2:]),
         )
-        return weights if edited_weights is None else edited_weights.reshape(shape).to(weights)
+        return weights if edited is None else edited.reshape(shape).to(weights)
 
     def _build_layer(self, weights: Tensor, value: Tensor, output: Tensor) -> StoredAttention:
         assert self._batch is not None, "a report needs the number of inputs"
@@ -107,16 +113,6 @@ class AttentionRecogniser(TorchFunctionMode):
             v=value.reshape(self._batch, -1, keys, value.shape[-1]),
             out=output,
         )
-
-
-def _apply_override_to_weights(weights: Tensor) -> Tensor:
-    """Apply the active attention override to weights after their softmax."""
-    if attention_override.get() == "own":
-        return weights
-    own = weights.detach()
-    # A masked key has weight 0. A visible key may be rounded to 0 as well, which is rare.
-    mask = own.gt(0).to(own)
-    return own if attention_override.get() == "detached" else mask / mask.sum(-1, keepdim=True)
 
 
 def build_sdpa_layer(

@@ -112,8 +112,7 @@ class ForwardRecorder:
     def _enter(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if get_ident() != self._thread:
             return
-        candidates = (*args, kwargs.get("hidden_states"))
-        hidden = next((x for x in candidates if _is_hidden_state(x)), None)
+        hidden = next(filter(_is_hidden_state, (*args, kwargs.get("hidden_states"))), None)
         # A similarity model runs the other side of the comparison through blocks of its own.
         compares = isinstance(self.batch.items[0].reading, SimilarityReadout)
         beside = compares and hidden is not None and not hidden.requires_grad
@@ -278,13 +277,12 @@ def find_default_row(recorder: ForwardRecorder, sources: int = 0) -> Tensor:
     """Return the default row of each input: the last token of a causal model, else the first."""
     real = recorder.batch.real[:, sources:]
     last = real.sum(1) - 1
-    return (
-        last if sources or _is_causal_layer(recorder.layers[-1], real) else torch.zeros_like(last)
-    )
+    return last if sources or is_causal_layer(recorder.layers[-1], real) else torch.zeros_like(last)
 
 
 @torch.no_grad()
-def _is_causal_layer(layer: AttentionLayer, real: Tensor) -> bool:
+def is_causal_layer(layer: AttentionLayer, real: Tensor) -> bool:
+    """Return whether the first token of several sees itself alone."""
     first = torch.zeros(1, dtype=torch.long, device=real.device)
     return real.shape[1] > 1 and bool(layer.weights(first)[..., 1:].eq(0).all())
 

@@ -107,7 +107,10 @@ class AttentionReplay:
         self._place = {at: _find_output_number(read_layers[at]) for at in layers}
         self._outlet = trace.outlet
         self._steps = _select_steps(trace, set(self._layers))
-        self._constants = _find_constants(trace.tape, self._steps)
+        # The recorded values that the steps need but do not compute.
+        outputs = {number for step in self._steps for number in step.outputs}
+        needed = {number for step in self._steps for number in step.inputs} - outputs
+        self._constants = {number: trace.tape.value(number) for number in needed}
         # The inputs of the first replaced attention never change, so its recorded output is reused.
         self._outputs = {
             number: trace.tape.value(number)
@@ -253,13 +256,6 @@ def _select_steps(trace: Trace, replaced: set[int]) -> list[TapeStep]:
             steps.append(step)
             needed |= set(step.inputs)
     return steps[::-1]
-
-
-def _find_constants(tape: Tape, steps: Sequence[TapeStep]) -> dict[int, Tensor]:
-    """Return the recorded values that the steps need but do not compute."""
-    outputs = {number for step in steps for number in step.outputs}
-    needed = {number for step in steps for number in step.inputs} - outputs
-    return {number: tape.value(number) for number in needed}
 
 
 def _find_attention_values(

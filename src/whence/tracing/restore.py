@@ -24,10 +24,15 @@ def restore_on_exit(model: nn.Module) -> Iterator[ExitStack]:
     """
     with hold_parts(model) as parts, ExitStack() as outer:
         training = [module for module in parts.modules if module.training]
-        weights = parts.list_parameters()
+        weights = [
+            weight
+            for module in parts.modules
+            if module._parameters
+            for weight in module._parameters.values()
+            if weight is not None
+        ]
         frozen = [weight for weight in weights if weight.requires_grad]
-        on_cuda = weights if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
-        devices = {weight.get_device() for weight in on_cuda if weight.is_cuda}
+        devices = {weight.get_device() for weight in weights if weight.is_cuda}
         switches = [
             (module, module.attention_type, dict(module._modules))
             for module in parts.attention_switches

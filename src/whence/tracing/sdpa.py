@@ -48,7 +48,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, layer: ComputedAttention) 
     constant = [tensor for tensor in (layer.bias, layer.sink) if tensor is not None]
     if (
         small is not None
-        or _count_map_bytes(layer) <= _select_max_bytes(layer)
+        or not _is_map_large(layer)
         or any(tensor.requires_grad for tensor in constant)
     ):
         return _attend_at_once(layer, small)
@@ -64,21 +64,17 @@ def _attend_in_blocks(layer: ComputedAttention) -> list[Tensor]:
     return [_attend_at_once(part, _build_small_mask(part)) for part in parts]
 
 
-def _count_map_bytes(layer: ComputedAttention) -> int:
-    """Return the bytes of the mask or map that must be made for this layer."""
+def _is_map_large(layer: ComputedAttention) -> bool:
+    """Return whether the mask or map that must be made for this layer is too large to be made at once."""
     batch, heads, queries, _ = layer.q.shape
-    per_map = queries * layer.k.shape[2] * layer.q.element_size()
-    visible, bias = layer.visible, layer.bias
-    if layer.changes_scores:
-        return batch * heads * per_map
-    padded = batch if visible.keys is not None or visible.rule is not None else 1
-    return padded * per_map if bias is None else padded * heads * per_map
-
-
-def _select_max_bytes(layer: ComputedAttention) -> int:
-    window = _compute_window(layer.visible)
+    visible, window = layer.visible, _compute_window(layer.visible)
+    padded = layer.changes_scores or visible.keys is not None or visible.rule is not None
+    maps = (batch if padded else 1) * (
+        heads if layer.changes_scores or layer.bias is not None else 1
+    )
     narrow = window is not None and 8 * window <= layer.k.shape[2]
-    return _MAX_NARROW_BYTES if narrow and layer.q.device.type == "cpu" else _MAX_BYTES
+    most = _MAX_NARROW_BYTES if narrow and layer.q.device.type == "cpu" else _MAX_BYTES
+    return maps * queries * layer.k.shape[2] * layer.q.element_size() > most
 
 
 def _compute_window(visible: VisibleKeys) -> int | None:

@@ -333,6 +333,19 @@ class Tape(TorchFunctionMode):
         return number
 
 
+def run_steps(
+    steps: Sequence[TapeStep], known: Mapping[int, Tensor], find: Callable[[int], Tensor]
+) -> dict[int, Tensor]:
+    """Run steps again in their order from some known values; `find` returns values that are neither known nor computed."""
+    values = dict(known)
+    for step in steps:
+        result = step.run([values[n] if n in values else find(n) for n in step.inputs])
+        for number, value in zip(step.outputs, to_sequence(result), strict=True):
+            if number is not None:
+                values[number] = value
+    return values
+
+
 _SHAPE_OPS = {"view", "reshape", "expand", "unflatten", "flatten"}
 
 

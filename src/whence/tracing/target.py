@@ -235,14 +235,6 @@ def _parse_contrast(contrast: str, labels: tuple[str, ...]) -> tuple[str, str]:
     return next((pair for pair in pairs if all(label in labels for label in pair)), pairs[0])
 
 
-def _parse_integer(value: Any) -> int | None:
-    """Return the value as an integer, numpy's and torch's included; None for bools and others."""
-    try:
-        return None if isinstance(value, bool) else index(value)
-    except TypeError:
-        return None
-
-
 def _parse_output(output: Any, labels: tuple[str, ...]) -> int | TargetRank:
     if isinstance(output, str):
         if output in labels:
@@ -253,8 +245,11 @@ def _parse_output(output: Any, labels: tuple[str, ...]) -> int | TargetRank:
             return "runner-up"
         if re.fullmatch(r"-?[0-9]+", output):
             output = int(output)
-    number = _parse_integer(output)
-    if number is not None and 0 <= number < len(labels):
+    try:  # numpy's and torch's integers, too
+        number = -1 if isinstance(output, bool) else index(output)
+    except TypeError:
+        number = -1
+    if 0 <= number < len(labels):
         return number
     if isinstance(output, str) and output == "runner-up":
         raise UnknownTarget("There is no runner-up: the model has one output.")

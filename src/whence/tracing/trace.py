@@ -1,7 +1,7 @@
 """`Trace` of a batch for methods to read (layers, gradients): one forward and at most one backward pass."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -36,6 +36,7 @@ from whence.tracing.recorder import (
     compute_row_weights,
     find_attention_structure,
     find_default_row,
+    is_causal_layer,
 )
 from whence.tracing.restore import restore_on_exit
 from whence.tracing.structure import (
@@ -261,11 +262,8 @@ class Trace:
         """Return whether no token attends to later ones: in all layers the first token sees itself alone."""
         if self.sides is not None or len(self.real[0]) < 2:
             return False
-        first = torch.zeros(1, dtype=torch.long, device=self.real.device)
         layers = self.layers
-        return bool(layers) and all(
-            bool(layer.weights(first)[..., 1:].eq(0).all()) for layer in layers
-        )
+        return bool(layers) and all(is_causal_layer(layer, self.real) for layer in layers)
 
     @property
     def real(self) -> Tensor:
@@ -406,9 +404,9 @@ def _run_and_record(
             structure = find_attention_structure(model, recorder, logits)
         value, scale = targets.value(logits), targets.compute_gradient_scale(logits)
         value = value if scale is None else value * scale
-        resume = (
-            nullcontext if checkpoints is None else partial(_resume, model, checkpoints, attends)
-        )
+        resume: Callable[[], AbstractContextManager[Any]] = nullcontext
+        if checkpoints is not None:
+            resume = partial(_resume, model, checkpoints, recorder if attends else None)
         backward = BackwardPass(layers, lookups, value, needs, scale, resume)
         # Layer by layer, where somebody reads them so.
         streams = readers == 1 and needs & _STREAMED_NEEDS and get_facts(model).is_sequential
@@ -439,21 +437,22 @@ def _run_and_record(
     )
     if grads:
         trace.embedding_grad = trace._sum_embedding_grads(grads)
-    if (
-        readers is None or structure.sides is not None
-    ):  # an encoder-decoder is not read layer by layer
+    # An encoder-decoder is not read layer by layer.
+    if readers is None or structure.sides is not None:
         trace.run_pending_backward()
     return trace
 
 
 @contextmanager
-def _resume(model: Any, checkpoints: BlockCheckpoints, attends: bool) -> Iterator[None]:
-    """Prepare the model for second runs of its blocks, as for their first."""
+def _resume(
+    model: Any, checkpoints: BlockCheckpoints, recorder: ForwardRecorder | None
+) -> Iterator[None]:
+    """Prepare the model for second runs of its blocks, as for their first; with a recorder if they attend."""
     with restore_on_exit(model) as stack:
-        if not attends:
+        if recorder is None:
             stack.enter_context(route_unobserved(model))
         elif get_facts(model).is_routable:
-            stack.enter_context(route_attention(model, checkpoints.recorder.record))
+            stack.enter_context(route_attention(model, recorder.record))
         with checkpoints.run_again():
             yield
 

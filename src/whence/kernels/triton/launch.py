@@ -16,6 +16,7 @@ from whence.kernels.maps import (
     AttentionMaps,
     Combination,
     FactoredMaps,
+    compute_scale,
     get_output_grad,
     has_factors,
 )
@@ -167,7 +168,7 @@ def _build_kernel_arguments(
     strides = [step for one in main for step in ((0, 0, 0) if one is None else one.stride()[:3])]
     constants = (
         shape[1], shape[1] // k.shape[1], width, features, value_width, value_features,
-        _compute_scale(layer), layer.softcap, visible.left, visible.right, combination != "gradient_x_attention",
+        compute_scale(layer), layer.softcap, visible.left, visible.right, combination != "gradient_x_attention",
         _TRITON_DTYPES[work], *_DOT_PRECISIONS[q.dtype],
     )  # fmt: skip
     return _KernelArguments(
@@ -212,7 +213,7 @@ def _compute_logsumexp(layer: FactoredMaps, work: torch.dtype) -> Tensor:
     logsumexp = torch.empty(batch, heads, queries, dtype=work, device=q.device)
     logsumexp_kernel[(batch * heads * triton.cdiv(queries, block.queries),)](
         q, k, real, logsumexp, *q.stride()[:3], *k.stride()[:3], keys, queries, keys,
-        heads, heads // k.shape[1], width, _round_up_features(width), _compute_scale(layer), layer.softcap,
+        heads, heads // k.shape[1], width, _round_up_features(width), compute_scale(layer), layer.softcap,
         visible.left, visible.right, _TRITON_DTYPES[work], _DOT_PRECISIONS[q.dtype][0],
         block.keys, block.queries, num_warps=block.warps, num_stages=block.stages,
     )  # fmt: skip
@@ -228,10 +229,6 @@ def _make_features_contiguous(tensor: Tensor) -> Tensor:
             tensor.float()
         )  # Triton's interpreter would multiply the bit patterns of a bfloat16
     return tensor if tensor.stride(3) == 1 else tensor.contiguous()
-
-
-def _compute_scale(layer: FactoredMaps) -> float:
-    return float(layer.q.shape[-1] ** -0.5 if layer.scale is None else layer.scale)
 
 
 def _round_up_features(width: int) -> int:

@@ -6,6 +6,7 @@ directly.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -37,7 +38,7 @@ def launch_kernel(
         device,
         constants,
         tuple([None if one is None else (one.dtype, one.data_ptr() & 15 == 0) for one in tensors]),
-        tuple([_classify_number(number) for number in numbers]),
+        _classify_numbers(kernel, tuple(numbers)),
         tuple(options.values()),
     )
     known_kernel = _compiled_kernels.get(key)
@@ -50,12 +51,19 @@ def launch_kernel(
     return None
 
 
-def _classify_number(number: float) -> int:
-    """Return the class of a number for which Triton specialises: 1, multiples of 16, 64-bit, floats."""
-    if type(number) is float:
-        return -1
-    kind = 1 if number == 1 else 2 if number % 16 == 0 else 0
-    return kind if -(2**31) <= number < 2**31 else kind + 4
+@lru_cache(1024)
+def _classify_numbers(kernel: Any, numbers: tuple[float, ...]) -> tuple[int, ...]:
+    """Return the classes of a kernel's numbers for which Triton specialises: 1, multiples of 16, 64-bit, floats.
+
+    The layers of a model have the same numbers. Of each number a kernel knows whether it is a float.
+    """
+    return tuple(
+        -1
+        if type(number) is float
+        else (1 if number == 1 else 2 if number % 16 == 0 else 0)
+        + (0 if -(2**31) <= number < 2**31 else 4)
+        for number in numbers
+    )
 
 
 # The interpreter uses numpy, whose maximum keeps a NaN; a GPU's maximum drops it, which we rely on.
