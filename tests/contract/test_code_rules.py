@@ -47,7 +47,7 @@ BUDGETS = {
     "stats": (770, 700),
     "studies/audit": (4_540, 3_350),
     "studies/compare": (2_030, 1_500),
-    "studies/evaluation": (2_360, 1_650),
+    "studies/evaluation": (2_350, 1_650),
     "studies/training": (1_330, 850),
     "tracing": (5_880, 4_200),
     "trust": (990, 850),
