@@ -364,9 +364,6 @@ def _describe_surprise(labelled: bool, task: Task) -> str:
 _MAX_WORDS = 50  # words per class
 _MAX_EXAMPLES = 5  # texts per word
 
-# By class and word: the index of each text, and the word's share in it.
-WordShares = dict[str, dict[str, dict[int, float]]]
-
 
 def summarise_words(
     explainer: Explainer,
@@ -388,7 +385,10 @@ def summarise_words(
     (request,) = resolve_methods(method, None, explainer.fillers)
     check_text_model(explainer)
     inputs = DatasetInputs(explainer, examples, limit, progress, drawn=True)
-    word_shares: WordShares = {label: defaultdict(dict) for label in explainer.labels}
+    # By class and word: the index of each text, and the word's share in it.
+    word_shares: dict[str, dict[str, dict[int, float]]] = {
+        label: defaultdict(dict) for label in explainer.labels
+    }
     predicted = dict.fromkeys(explainer.labels, 0)
     even = 0.0
     explained = explainer.explain_each(

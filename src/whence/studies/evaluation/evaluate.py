@@ -36,8 +36,6 @@ from whence.tracing.ask import count_forwards
 GOLD = "gold"  # target: each example's own label
 PICTURES = 32  # images decoded at once
 
-RefusalCallback = Callable[[int, WhenceError], None]  # index of an example, and the reason
-
 
 @dataclass(frozen=True)
 class ExampleChunk:
@@ -57,14 +55,15 @@ def split_examples(
     examples: Sequence[Example],
     loaded: LoadedModel,
     target: Any,
-    refuse: RefusalCallback,
+    refuse: Callable[[int, WhenceError], None],
     *,
     alone: bool = False,
 ) -> Iterator[ExampleChunk]:
     """Split a data set into chunks with targets and annotations: all texts, and at most 32 images at a time.
 
     Images are limited because their pixels are large. The labels of a data set must all be written in the same way; with
-    `alone`, each label is resolved by itself, so that an example's result does not depend on the others.
+    `alone`, each label is resolved by itself, so that an example's result does not depend on the others. `refuse` is told
+    of an example by its index, and why.
     """
     gold = is_gold(target, loaded)
     groups = [[example] for example in examples] if alone else [examples]
