@@ -313,25 +313,20 @@ def describe_reproduction(manifest: Mapping[str, Any], name: str) -> dict[str, s
         for key, value in manifest["plan"].items()
         if key in PLAN_FIELDS
     }
-    plan = Plan(**values)
-    return {"plan": plan.to_toml(), "command": _format_command(plan, name)}
-
-
-def _format_command(plan: Plan, name: str) -> str:
-    parts = ["whence", "run"]
+    plan, parts = Plan(**values), ["whence", "run"]
     for key, value in to_plain_fields(plan).items():
         option = f"--{key.replace('_', '-')}"
         if key in ("params", "metric_params", "audit_params"):
-            parts += [
-                part for one, own in sorted(value.items()) for part in ("--param", f"{one}={own}")
-            ]
-        elif key == "target" and isinstance(value, list | tuple):
-            parts += [option, ":".join(map(str, value))]
+            for one, own in sorted(value.items()):
+                parts += ["--param", f"{one}={own}"]
         elif isinstance(value, bool):
             parts.append(option if value else f"--no-{key.replace('_', '-')}")
+        elif isinstance(value, list | tuple):
+            parts += [option, (":" if key == "target" else ",").join(map(str, value))]
         else:
-            parts += [option, ",".join(map(str, value)) if isinstance(value, tuple) else str(value)]
-    return f"{shlex.join(parts)} --out {quote_path(name)}"
+            parts += [option, str(value)]
+    command = f"{shlex.join(parts)} --out {quote_path(name)}"
+    return {"plan": plan.to_toml(), "command": command}
 
 
 _EVALUATION_MODEL_FIELDS = ("name", "revision", "class", "fingerprint", "labels")
