@@ -488,6 +488,7 @@ def _group_words(record: Record, tokens: Sequence[Token]) -> tuple[Word, ...]:
 MAX_METHODS = 6  # methods with examples in the report; more would not be read
 # Methods, and examples of each, shown in a run without metrics.
 _MAX_UNTESTED_METHODS, _MAX_UNTESTED_EXAMPLES = 2, 3
+_MAX_DISAGREEMENT_EXAMPLES = 500  # examples searched for the largest disagreement
 _MIN_FEATURES = 4  # fewer features agree or not by chance
 
 
@@ -558,11 +559,11 @@ def _find_disagreement(results: CollectedResults) -> tuple[int, str] | None:
     if pairs is None:
         return None
     short = np.array([example.n_features < _MIN_FEATURES for example in results.examples])
-    means = np.where(short, np.nan, mean_of_known(pairs, 1))
+    means = np.where(short, np.nan, mean_of_known(pairs, 1))[:_MAX_DISAGREEMENT_EXAMPLES]
     if np.isnan(means).all():
         return None
-    number, n_read = int(np.nanargmin(means)), min(len(means), MAX_COMPARED_EXAMPLES)
-    of = "" if n_read == len(means) else f" of the first {n_read:,} examples"
+    number = int(np.nanargmin(means))
+    of = "" if len(means) == len(pairs) else f" of the first {len(means):,} examples"
     mean = f"{means[number]:.2f}, the lowest{of}"
     return number, f"Mean Kendall's τ-b of each two methods here: {mean}."
 
