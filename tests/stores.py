@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from whence.data.dataset import SkippedRow, compute_example_id
+from whence.data.dataset import SkippedRow, compute_example_id, compute_input_id
 from whence.data.example import Example
 from whence.runs.chunks import Window, split_into_chunks
 from whence.runs.plan import Plan
@@ -40,7 +40,9 @@ def identity(methods=("attcat", "rollout"), metrics=("sufficiency",), fingerprin
 def item(row, text=None, label="positive"):
     """Make the example that stands in a row."""
     example = Example(f"review number {row}" if text is None else text, label)
-    return Item(row, f"line {row + 1}", example, compute_example_id(example))
+    return Item(
+        row, f"line {row + 1}", example, compute_example_id(example), compute_input_id(example)
+    )
 
 
 def window(number=0, size=6, items=None, bad=()):

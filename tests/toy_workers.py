@@ -112,7 +112,9 @@ class OnlyFirstWorker(ToyWorker):
 
 def tasks(*texts: str, size: int = 1) -> list[Task]:
     """Make tasks of `size` texts each."""
-    items = [Item(row, f"row {row}", Example(text), f"{row:064}") for row, text in enumerate(texts)]
+    items = [
+        Item(row, f"row {row}", Example(text), f"{row:064}", "") for row, text in enumerate(texts)
+    ]
     return [
         Task(0, number, tuple(items[start : start + size]), ("toy",))
         for number, start in enumerate(range(0, len(items), size))

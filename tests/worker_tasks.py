@@ -1,6 +1,6 @@
 """Helpers of worker tests: texts as numbered items, a plan, all examples as one task, records by table."""
 
-from whence.data.dataset import compute_example_id, read_dataset
+from whence.data.dataset import compute_example_id, compute_input_id, read_dataset
 from whence.runs.plan import Execution, Plan
 from whence.runs.task import Item, Task
 from whence.runs.worker import Worker
@@ -20,7 +20,7 @@ TEXTS = [
 def items(given=TEXTS, first=0):
     """Number examples from `first` on."""
     return tuple(
-        Item(row, str(row), one, compute_example_id(one))
+        Item(row, str(row), one, compute_example_id(one), compute_input_id(one))
         for row, one in enumerate(read_dataset(given).examples, first)
     )
 

@@ -43,7 +43,7 @@ BUDGETS = {
     # Facts of models that tracing found anew in each pass are in models/facts.py: 90 lines here, 450 fewer in tracing.
     "models": (2_110, 1_050),
     "render": (2_410, 1_800),
-    "runs": (6_530, 3_450),
+    "runs": (5_500, 3_450),
     "stats": (870, 700),
     "studies/audit": (4_230, 3_350),
     "studies/compare": (2_240, 1_500),

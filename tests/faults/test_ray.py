@@ -14,7 +14,7 @@ from ray.cluster_utils import Cluster
 
 from tests import toy_workers as toy
 from whence.core.errors import UnknownModel, WorkersFailed
-from whence.data.dataset import compute_example_id
+from whence.data.dataset import compute_example_id, compute_input_id
 from whence.data.example import Example
 from whence.runs.backends import create_backend
 from whence.runs.chunks import split_into_chunks
@@ -74,7 +74,13 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def make_tasks(count: int, size: int) -> list[Task]:
     texts = [" and ".join(WORDS[(row + n) % 5] for n in range(1 + row % 4)) for row in range(count)]
     items = [
-        Item(row, str(row), Example(text), compute_example_id(Example(text)))
+        Item(
+            row,
+            str(row),
+            Example(text),
+            compute_example_id(Example(text)),
+            compute_input_id(Example(text)),
+        )
         for row, text in enumerate(texts)
     ]
     parts = [

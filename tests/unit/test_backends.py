@@ -320,7 +320,7 @@ def test_inline_files_replaces_picture_files_by_bytes_unless_missing(tmp_path):
         StoredImage(picture, "a.png"), "cat", mask=ImageMask(StoredImage(mask, "a_mask.png"), True)
     )
     gone = Example(StoredImage(tmp_path / "gone.png", "gone.png"))
-    items = [Item(n, str(n), one, "d") for n, one in enumerate((seen, gone, Example("text")))]
+    items = [Item(n, str(n), one, "d", "g") for n, one in enumerate((seen, gone, Example("text")))]
     task = Task(0, 0, tuple(items), ("toy",))
     sent, lost, text = (item.example for item in inline_files(task).items)
     assert isinstance(sent.given, StoredImage) and sent.mask is not None

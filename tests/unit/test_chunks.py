@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from tests import stores
-from whence.data.dataset import DatasetRow, SkippedRow
+from whence.data.dataset import DatasetRow, SkippedRow, open_dataset
 from whence.data.example import Example, StoredImage
 from whence.runs.chunks import (
     CHUNK_CHARACTERS,
@@ -16,10 +16,12 @@ from whence.runs.chunks import (
     iterate_windows,
     split_into_chunks,
 )
+from whence.runs.observers import RunProgress
+from whence.runs.plan import Execution
 from whence.runs.records import build_tables
 from whence.runs.run import RunSession
-from whence.runs.store import WindowResults
-from whence.runs.task import Item
+from whence.runs.store import Store, WindowResults
+from whence.runs.task import Item, TaskResult
 
 WHO = stores.identity(metrics=("sufficiency", "comprehensiveness"))
 
@@ -151,3 +153,33 @@ def test_find_missing_repeats_failures_only_with_retry():
 def test_iterate_selected_rows_takes_any_limit_even_above_maxsize(limit, rows):
     found = iterate_selected_rows([entry(row) for row in range(3)], stores.plan(limit=limit))
     assert [one.row for one in found] == rows
+
+
+class HandmadeBackend:
+    """Results of `stores.records`; with `split`, one for each example, as of a task that killed workers."""
+
+    identity, size = WHO, 1
+
+    def __init__(self, split):
+        self.split = split
+
+    def map(self, tasks):
+        for task in tasks:
+            for items in [[item] for item in task.items] if self.split else [task.items]:
+                records = [r for item in items for r in records_of(item, *task.methods)]
+                yield TaskResult(task.window, task.chunk, build_tables(records), 0.1)
+
+
+def test_session_with_split_tasks_closes_its_windows_and_writes_the_same_bytes(tmp_path):
+    data = tmp_path / "reviews.tsv"
+    data.write_text("text\tlabel\n" + "".join(f"review {n}\tpositive\n" for n in range(200)))
+    for split in (False, True):
+        with Store.open_locked(tmp_path / f"split {split}") as store:
+            plan, watch = stores.plan(data=str(data)), RunProgress()
+            RunSession(plan, Execution(), open_dataset(str(data)), store, watch).compute(
+                HandmadeBackend(split)
+            )
+            store.finish()
+            assert store.manifest["state"] == "complete"
+            assert (watch.n_new, watch.examples) == (400, (200, 200))
+    assert stores.contents(tmp_path / "split True") == stores.contents(tmp_path / "split False")

@@ -127,7 +127,7 @@ def test_example_id_changes_with_mask_pixels_and_trimap_and_not_with_mask_name()
 
 
 def test_example_key_covers_exactly_the_part_of_the_example_that_facts_name():
-    item = Item(3, "id", FILM, compute_example_id(FILM))
+    item = Item(3, "id", FILM, compute_example_id(FILM), compute_input_id(FILM))
     unlabelled = replace(
         item, example=Example("a film"), digest=compute_example_id(Example("a film"))
     )

@@ -1,6 +1,7 @@
 """Progress and cost estimates of runs, by hand with a fake clock; also shards, sampled rows and windows."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -159,6 +160,20 @@ def test_estimate_cost_multiplies_cost_per_example_by_remaining_examples():
     assert found.calls == (1700, 100)
     assert found.memory == {"host": 164}
     assert found.to_dict()["seconds"][1] == pytest.approx(0.05)
+
+
+def test_estimate_cost_sums_the_results_of_a_sample_task_that_killed_workers():
+    class SplittingWorkers(TimedWorkers):
+        """Each example has a result of its own, as after two deaths."""
+
+        def map(self, tasks):
+            for task in tasks:
+                yield from super().map([replace(task, items=(item,)) for item in task.items])
+
+    whole = estimate_cost(PLAN, ToyDataset(100), TimedWorkers(0.001))
+    split = estimate_cost(PLAN, ToyDataset(100), SplittingWorkers(0.001))
+    assert split.seconds.middle == pytest.approx(whole.seconds.middle)
+    assert (split.calls, split.sampled) == (whole.calls, whole.sampled)
 
 
 def test_estimate_cost_of_slow_examples_samples_only_one():

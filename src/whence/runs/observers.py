@@ -151,23 +151,26 @@ def estimate_cost(
     most = None if own is None else max(count or 0 for count in left.values())
     samples, spread = _time_sample_tasks(workers, first.items, missing, most, share)
     last, examples = samples[-1]
-    known = {name: float(own.get("seconds", 0.0)) for name, own in last.costs.items()}
-    whole = sum(known.values())
+    costs: dict[str, Counter[str]] = {}
+    for result in last:
+        for name, own_cost in result.costs.items():
+            costs.setdefault(name, Counter()).update(own_cost)
+    whole = sum(float(cost["seconds"]) for cost in costs.values())
     parts = {}
     for name, count in {**left, **({METRICS_ENTRY: most} if tests else {})}.items():
-        cost = last.costs.get(name, {})
+        cost = costs.get(name, Counter())
         # A task's time is divided by the methods' own timings.
-        part = known.get(name, 0.0) / whole if whole else 1 / len(missing)
-        took = last.seconds * part / examples
+        part = cost["seconds"] / whole if whole else 1 / len(missing)
+        took = sum(result.seconds for result in last) * part / examples
         parts[name] = MethodCost(
             count,
-            float(cost.get("forward", 0.0)) / examples,
-            float(cost.get("backward", 0.0)) / examples,
+            cost["forward"] / examples,
+            cost["backward"] / examples,
             ValueRange(took / spread, took, took * spread),
             name != METRICS_ENTRY and is_trace_method(method.get(name)),
         )
     memory: Counter[str] = Counter()
-    for result, _ in samples:
+    for result in (result for results, _ in samples for result in results):
         memory |= Counter(result.memory)  # the larger of each two
     # The first probe, an example of middle length, may be among the others.
     sampled = min(sum(count for _, count in samples), len(first.items))
@@ -198,17 +201,17 @@ def _time_sample_tasks(
     methods: tuple[str, ...],
     most: int | None,
     share: float,
-) -> tuple[list[tuple[TaskResult, int]], float]:
+) -> tuple[list[tuple[list[TaskResult], int]], float]:
     """Return probe tasks' results with their sizes, growing, and the spread of the estimate."""
     ordered = sorted(items, key=lambda item: (count_characters(item), item.row))
-    samples: list[tuple[TaskResult, int]] = []
+    samples: list[tuple[list[TaskResult], int]] = []
 
     def probe(places: Sequence[int]) -> float:
         """Do a task that belongs to no window; return its seconds per example."""
         task = Task(-1, len(samples), tuple(ordered[at] for at in places), methods)
-        (result,) = workers.map([task])
-        samples.append((result, len(places)))
-        return max(result.seconds / len(places), 1e-9)
+        results = list(workers.map([task]))  # one, unless an example kills workers
+        samples.append((results, len(places)))
+        return max(sum(result.seconds for result in results) / len(places), 1e-9)
 
     per_example, spread, began = probe([len(ordered) // 2]), _COLD_SPREAD, time.monotonic()
     for number, size in enumerate(_PROBE_SIZES, 1):
@@ -371,9 +374,8 @@ class RunProgress(RunObserver):
             if left is not None and (rate or not left):
                 seconds = left / rate if rate else 0.0
             elif not self._recent and self._expected > self.seconds:
-                seconds = (
-                    self._expected - self.seconds
-                )  # until the first task, which may be long, is done
+                # Until the first task, which may be long, is done.
+                seconds = self._expected - self.seconds
             progress.append(
                 MethodProgress(name, done, before, self._failed[name], total, rate, seconds)
             )

@@ -169,7 +169,9 @@ def _connect(execution: Execution) -> None:
     missing = {k: v for k, v in LOCAL_CLUSTER_ENVIRONMENT.items() if k not in os.environ}
     try:
         if address:
-            _check_reachable(address)
+            host, colon, port = address.removeprefix("ray://").partition(":")
+            if colon and port.isdecimal():  # if nothing listens there, Ray would retry for minutes
+                socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
             ray.init(address=address, **quiet)
         else:
             with set_environment(missing):  # "local" ignores RAY_ADDRESS
@@ -182,13 +184,6 @@ def _connect(execution: Execution) -> None:
             if address
             else f"Ray cannot be started on this machine: {said}. The backend 'processes' does without it."
         ) from error
-
-
-def _check_reachable(address: str) -> None:
-    """Raise OSError if nothing listens at the address; Ray itself would retry for minutes."""
-    host, colon, port = address.removeprefix("ray://").partition(":")
-    if colon and port.isdecimal():
-        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
 
 
 def _resolve_resources(

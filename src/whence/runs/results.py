@@ -313,25 +313,20 @@ def describe_reproduction(manifest: Mapping[str, Any], name: str) -> dict[str, s
         for key, value in manifest["plan"].items()
         if key in PLAN_FIELDS
     }
-    plan = Plan(**values)
-    return {"plan": plan.to_toml(), "command": _format_command(plan, name)}
-
-
-def _format_command(plan: Plan, name: str) -> str:
-    parts = ["whence", "run"]
+    plan, parts = Plan(**values), ["whence", "run"]
     for key, value in to_plain_fields(plan).items():
         option = f"--{key.replace('_', '-')}"
         if key in ("params", "metric_params", "audit_params"):
-            parts += [
-                part for one, own in sorted(value.items()) for part in ("--param", f"{one}={own}")
-            ]
-        elif key == "target" and isinstance(value, list | tuple):
-            parts += [option, ":".join(map(str, value))]
+            for one, own in sorted(value.items()):
+                parts += ["--param", f"{one}={own}"]
         elif isinstance(value, bool):
             parts.append(option if value else f"--no-{key.replace('_', '-')}")
+        elif isinstance(value, list | tuple):
+            parts += [option, (":" if key == "target" else ",").join(map(str, value))]
         else:
-            parts += [option, ",".join(map(str, value)) if isinstance(value, tuple) else str(value)]
-    return f"{shlex.join(parts)} --out {quote_path(name)}"
+            parts += [option, str(value)]
+    command = f"{shlex.join(parts)} --out {quote_path(name)}"
+    return {"plan": plan.to_toml(), "command": command}
 
 
 _EVALUATION_MODEL_FIELDS = ("name", "revision", "class", "fingerprint", "labels")
@@ -493,6 +488,7 @@ def _group_words(record: Record, tokens: Sequence[Token]) -> tuple[Word, ...]:
 MAX_METHODS = 6  # methods with examples in the report; more would not be read
 # Methods, and examples of each, shown in a run without metrics.
 _MAX_UNTESTED_METHODS, _MAX_UNTESTED_EXAMPLES = 2, 3
+_MAX_DISAGREEMENT_EXAMPLES = 500  # examples searched for the largest disagreement
 _MIN_FEATURES = 4  # fewer features agree or not by chance
 
 
@@ -563,11 +559,11 @@ def _find_disagreement(results: CollectedResults) -> tuple[int, str] | None:
     if pairs is None:
         return None
     short = np.array([example.n_features < _MIN_FEATURES for example in results.examples])
-    means = np.where(short, np.nan, mean_of_known(pairs, 1))
+    means = np.where(short, np.nan, mean_of_known(pairs, 1))[:_MAX_DISAGREEMENT_EXAMPLES]
     if np.isnan(means).all():
         return None
-    number, n_read = int(np.nanargmin(means)), min(len(means), MAX_COMPARED_EXAMPLES)
-    of = "" if n_read == len(means) else f" of the first {n_read:,} examples"
+    number = int(np.nanargmin(means))
+    of = "" if len(means) == len(pairs) else f" of the first {len(means):,} examples"
     mean = f"{means[number]:.2f}, the lowest{of}"
     return number, f"Mean Kendall's τ-b of each two methods here: {mean}."
 

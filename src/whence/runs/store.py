@@ -46,7 +46,6 @@ from whence.render.text import escape_formula
 from whence.runs.chunks import Window
 from whence.runs.plan import Plan
 from whence.runs.records import (
-    COLUMNS,
     ROW_GROUP_SIZE,
     SCHEMAS,
     SORT_COLUMNS,
@@ -269,12 +268,10 @@ def lock_folder(path: Path) -> Iterator[None]:
             "results of two folders are brought together by `whence store merge`."
         ) from None
     except OSError as error:
-        if error.errno in _LACKS_LOCKS:
-            raise CannotWrite(
-                f"The folder {folder!r} cannot be locked: {error.strerror}. Choose one on a disk that has locks."
-            ) from None
         raise CannotWrite(
-            f"Cannot write to the folder {folder!r}: {error.strerror}. Choose a folder that you may write to."
+            f"The folder {folder!r} cannot be locked: {error.strerror}. Choose one on a disk that has locks."
+            if error.errno in _LACKS_LOCKS
+            else f"Cannot write to the folder {folder!r}: {error.strerror}. Choose a folder that you may write to."
         ) from None
     try:
         yield
@@ -1101,18 +1098,22 @@ def _write_parquet(store: StoreReader, table: str, stream: IO[bytes]) -> None:
 
 
 def _write_jsonl(store: StoreReader, table: str, stream: IO[bytes]) -> None:
-    for rows in store.iterate_windows(table):
-        for record in rows.to_pylist():
-            stream.write(_format_json(record).encode() + b"\n")
+    for record in _iterate_records(store, table):
+        stream.write(_format_json(record).encode() + b"\n")
 
 
 def _write_csv(store: StoreReader, table: str, stream: IO[bytes]) -> None:
     text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([column.name for column in COLUMNS[table]])
-    for rows in store.iterate_windows(table):
-        writer.writerows(map(_format_cell, record.values()) for record in rows.to_pylist())
+    writer.writerow(SCHEMAS[table].names)
+    records = _iterate_records(store, table)
+    writer.writerows(map(_format_cell, record.values()) for record in records)
     text.detach()
+
+
+def _iterate_records(store: StoreReader, table: str) -> Iterator[Record]:
+    for rows in store.iterate_windows(table):
+        yield from rows.to_pylist()
 
 
 def _format_cell(value: Any) -> Any:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from whence.core.registry import Entry
-from whence.data.dataset import compute_input_id, hash_json
+from whence.data.dataset import hash_json
 from whence.data.example import Example
 from whence.models.model import LoadedModel
 
@@ -33,11 +33,7 @@ class Item:
     id: str  # from the data's id column, or a name made from its place
     example: Example
     digest: str  # of the example: text, label, rationale, picture, mask
-    given: str = ""  # digest of the model's input: the text or the picture alone
-
-    def __post_init__(self) -> None:
-        if not self.given:
-            object.__setattr__(self, "given", compute_input_id(self.example))
+    given: str  # digest of the model's input: the text or the picture alone
 
 
 @dataclass(frozen=True)
