@@ -219,6 +219,13 @@ def format_input_warnings(payload: Mapping[str, Any]) -> str:
     return " ".join(warnings)
 
 
+def format_list(names: Iterable[Any], most: int = 8) -> str:
+    """Return names joined by commas, the first `most` and a count of the rest."""
+    texts = [str(name) for name in names]
+    more = [f"{len(texts) - most:,} more"] if len(texts) > most else []
+    return ", ".join([*texts[:most], *more])
+
+
 def format_count(count: int, noun: str, plural: str = "s") -> str:
     """Return a number with its noun; `plural` is the ending of the plural."""
     return f"{count:,} {noun}{'' if count == 1 else plural}"

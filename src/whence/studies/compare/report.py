@@ -4,7 +4,6 @@ Every figure is a mean over the inputs with its 95% bootstrap interval and n.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
 from typing import Any
 
 from whence.render import document as doc
@@ -116,17 +115,16 @@ def _list_facts(data: doc.JsonObject) -> list[tuple[str, str]]:
         f"{model['name']} ({model['class']})" if model.get("class") else model["name"]
         for model in (data["a"], data["b"])
     )
-    edges = EDGE_KINDS[setting["specials"]]
+    edges = (
+        f"the edges {EDGE_KINDS[setting['specials']]} that carry {setting['coverage']:.0%} of it"
+    )
     return [
         ("first model", first),
         ("second model", second),
         ("shape", f"{setting['layers']} layers of {setting['heads']} heads, counted from 0"),
         ("data", _format_data(data["data"], setting)),
         ("decision", setting["decision"]),
-        (
-            "flow",
-            f"weighed by {setting['weight']}, the edges {edges} that carry {setting['coverage']:.0%} of it",
-        ),
+        ("flow", f"weighed by {setting['weight']}, {edges}"),
         ("seed", str(setting["seed"])),
     ]
 
@@ -148,10 +146,10 @@ def _build_table(
 ) -> doc.Table:
     """Return a table of figures, each column with the same decimals; a page draws the groups in `drawn`."""
     cells = {name: [find(row) for row in rows] for name, find in figures.items()}
-    ends = {
-        name: _find_ends([*chain(*(cells[n] for n in group))]) for group in drawn for name in group
-    }
-    columns = []
+    ends, columns = {}, []
+    for group in drawn:
+        scale = _find_ends([cell for name in group for cell in cells[name]])
+        ends.update(dict.fromkeys(group, scale))
     for name, own in cells.items():
         digits = choose_decimals([cell for cell in own if cell["mean"] is not None])
         columns.append([_build_cell(cell, digits, used, ends.get(name)) for cell in own])
@@ -298,10 +296,7 @@ def build_input_document(comparison: doc.JsonObject) -> doc.Document:
     """Return the document of the comparison of two models on one input."""
     names = get_model_names(comparison)
     source = comparison["input"]
-    predictions = [
-        (name, _format_prediction(prediction))
-        for name, prediction in zip(names, comparison["predictions"], strict=True)
-    ]
+    predictions = zip(names, map(_format_prediction, comparison["predictions"]), strict=True)
     heads = [
         (f"{head['layer']}.{head['head']}", f"{head['divergence']:.3f}", f"{head['decision']:.3f}")
         for head in comparison["changed"][:_MAX_HEADS]
@@ -315,7 +310,7 @@ def build_input_document(comparison: doc.JsonObject) -> doc.Document:
     )
     blocks: list[doc.Block] = [
         *(doc.Paragraph(source[part] or "") for part in ("text", "pair")),
-        doc.Table(("model", "prediction"), predictions),
+        doc.Table(("model", "prediction"), list(predictions)),
     ]
     for side, explanation in enumerate(comparison["explanations"]):
         if explanation is not None:
