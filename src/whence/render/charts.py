@@ -347,11 +347,8 @@ def draw_dots(plot: PlotData, *, as_file: bool = False) -> str:
         for row, name in enumerate(names if place % across == 0 else ()):
             panel.text(label - 10, top + _HEAD + _ROW * (row + 0.5) + 4, name, "end", "row")
         left = label + (place % across) * (_PANEL_WIDTH + _GAP)
-        panel.parts += [
-            f'<g transform="translate({left:.1f} {top})">',
-            *_draw_dot_panel(one),
-            "</g>",
-        ]
+        place_of_panel = f'<g transform="translate({left:.1f} {top})">'
+        panel.parts += [place_of_panel, *_draw_dot_panel(one), "</g>"]
     height = above + -(-len(panels) // across) * tall + 14 + 16 * len(foot)
     for row, line in enumerate(foot):
         panel.text(8, height - 16 * (len(foot) - row), line)
@@ -578,16 +575,16 @@ def _expand_matrix(plot: PlotData) -> list[doc.Block]:
     least, reach = (0.0, max(abs(low), abs(high))) if low < 0 else (low, high - low)
     rows = []
     for name, values in zip(plot["rows"], plot["values"], strict=True):
-        cells = []
+        row = [doc.Cell(str(name))]
         for column, value in zip(plot["columns"], values, strict=True):
-            if value is None or not isfinite(value):
-                cells.append(doc.Cell("-", "dim", align="right"))
-                continue
-            text = " " if plot.get("brief") else f"{round(value, 2) + 0.0:.2f}"
-            tint = max(-1.0, min(1.0, (value - least) / (reach or 1.0)))
-            title = f"{name}, {column}: {value:.4g}"
-            cells.append(doc.Cell(text, align="right", tint=tint, title=title))
-        rows.append([doc.Cell(str(name)), *cells])
+            cell = doc.Cell("-", "dim", align="right")
+            if value is not None and isfinite(value):
+                text = " " if plot.get("brief") else f"{round(value, 2) + 0.0:.2f}"
+                tint = max(-1.0, min(1.0, (value - least) / (reach or 1.0)))
+                title = f"{name}, {column}: {value:.4g}"
+                cell = doc.Cell(text, align="right", tint=tint, title=title)
+            row.append(cell)
+        rows.append(row)
     table = doc.Table(("", *map(str, plot["columns"])), rows, name=plot["title"])
     # Colours alone say nothing in characters.
     return [doc.Details("", [table])] if plot.get("brief") else [table]

@@ -83,8 +83,12 @@ def _build_overview(data: doc.JsonObject) -> Iterator[doc.Block]:
 
 def _list_facts(data: doc.JsonObject) -> Iterator[tuple[str, str]]:
     setting, predictions = data["setting"], data["predictions"]
+    source, sample = data["data"], (data["evaluation"] or {}).get("data")
+    columns = source.get("columns", {})
+    text = f"{source['name']}, {format_count(data['examples'], 'example')}"
+    text += f", {format_row_sample(sample)}" if sample and sample["drawn"] is not None else ""
     yield "model", _describe_model(data["model"])
-    yield "data", _describe_data(data)
+    yield "data", text + format_columns(columns, source.get("guessed"), roles=columns)
     yield "methods", format_list(data["methods"], 40)
     yield "metrics", format_list(data["metrics"], 40)
     if data["metrics"]:
@@ -98,20 +102,11 @@ def _list_facts(data: doc.JsonObject) -> Iterator[tuple[str, str]]:
     if predictions["accuracy"]:
         share = f"; always the most frequent label: {predictions['majority']:.1%}"
         yield "accuracy", _format_percent(predictions["accuracy"]) + share
-    bad, failed = data["data"]["bad"]["count"], sum(row["count"] for row in data["failures"])
+    bad, failed = source["bad"]["count"], sum(row["count"] for row in data["failures"])
     yield "bad rows", f"{bad:,}" if bad else ""
     yield "failures", format_count(failed, "explanation") if failed else ""
     if data["audit"]:
         yield "attention is an explanation here", format_answer(data["audit"])
-
-
-def _describe_data(data: doc.JsonObject) -> str:
-    source, sample = data["data"], (data["evaluation"] or {}).get("data")
-    text = f"{source['name']}, {format_count(data['examples'], 'example')}"
-    if sample and sample["drawn"] is not None:
-        text += f", {format_row_sample(sample)}"
-    columns = source.get("columns", {})
-    return text + format_columns(columns, source.get("guessed"), roles=columns)
 
 
 def _build_evaluation(table: doc.JsonObject | None) -> Iterator[doc.Block]:

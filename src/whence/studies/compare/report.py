@@ -89,17 +89,20 @@ def build_document(data: doc.JsonObject) -> doc.Document:
         for what, head in (("specials", "attention to"), ("segments", "attention between texts"))
     ]
     if any(table.rows for table in targets):
-        sections.append(
-            doc.Section("Where attention goes", [doc.Paragraph(_TARGETS_LEGEND, "dim"), *targets])
-        )
+        legend_of_targets = doc.Paragraph(_TARGETS_LEGEND, "dim")
+        sections.append(doc.Section("Where attention goes", [legend_of_targets, *targets]))
     cost = f"{data['calls']['forward']:,} forward passes of both models, {data['seconds']:,.1f} s."
     origin = [
         {f"{which} model's {key}": value for key, value in data[side].items()}
         for which, side in (("first", "a"), ("second", "b"))
     ]
+    unused = [
+        f"{format_count(one['count'], 'input')} not used: {one['why']}."
+        for one in data["data"]["why_not"]
+    ]
     remarks: list[doc.Block] = [
         doc.Bullets([line for line in _list_remarks(data) if line]),
-        doc.Bullets([_describe_unused(reason) for reason in data["data"]["why_not"]], "warning"),
+        doc.Bullets(unused, "warning"),
         doc.Paragraph(cost, "dim"),
         build_provenance({"provenance": data["provenance"]}, a=origin[0], b=origin[1]),
     ]
@@ -286,10 +289,6 @@ def _describe_attributions(data: doc.JsonObject) -> str:
             f"(random rankings: {_format_figure(attribution['chance'], used)})"
         )
     return f"{text}."
-
-
-def _describe_unused(reason: doc.JsonObject) -> str:
-    return f"{format_count(reason['count'], 'input')} not used: {reason['why']}."
 
 
 def build_input_document(comparison: doc.JsonObject) -> doc.Document:
