@@ -207,9 +207,7 @@ def _build_matrix(
     order = sorted(range(len(pieces)), key=lambda place: -sum(map(abs, columns[place])))
     chosen = set(order if len(order) <= most + 1 else order[:most])
     rows = [
-        _build_matrix_row(piece, column, scale, width)
-        for place, (piece, column) in enumerate(zip(pieces, columns, strict=True))
-        if place in chosen
+        _build_matrix_row(pieces[place], columns[place], scale, width) for place in sorted(chosen)
     ]
     if rest := order[len(chosen) :]:
         weak: dict[str, Any] = {"text": f"({len(rest)} weaker ones)"}

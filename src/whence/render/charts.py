@@ -103,21 +103,20 @@ class Panel:
 
     def rect(self, x1: float, y1: float, x2: float, y2: float, kind: str, title: str = "") -> None:
         """Draw a rectangle between two corners."""
-        (left, right), (top, floor) = (
-            sorted((scale.at(a), scale.at(b)))
-            for scale, a, b in ((self.x, x1, x2), (self.y, y1, y2))
-        )
+        left, right = sorted((self.x.at(x1), self.x.at(x2)))
+        top, floor = sorted((self.y.at(y1), self.y.at(y2)))
         size = f'width="{right - left:.1f}" height="{floor - top:.1f}"'
-        self.parts.append(
-            f'<rect class="{kind}" x="{left:.1f}" y="{top:.1f}" {size}>{_format_title(title)}</rect>'
-        )
+        shown = f"<title>{escape(title)}</title>" if title else ""
+        place = f'x="{left:.1f}" y="{top:.1f}"'
+        self.parts.append(f'<rect class="{kind}" {place} {size}>{shown}</rect>')
 
     def dot(
         self, x: float, y: float, title: str = "", kind: str = "own", radius: float = 4
     ) -> None:
         """Draw a dot at a value."""
         place = f'cx="{self.x.at(x):.1f}" cy="{self.y.at(y):.1f}" r="{radius:g}"'
-        self.parts.append(f'<circle class="{kind}" {place}>{_format_title(title)}</circle>')
+        shown = f"<title>{escape(title)}</title>" if title else ""
+        self.parts.append(f'<circle class="{kind}" {place}>{shown}</circle>')
 
     def text(self, x: float, y: float, text: str, anchor: str = "start", kind: str = "") -> None:
         """Write a text at coordinates of the drawing."""
@@ -157,10 +156,6 @@ class Panel:
             f'<svg class="plot" viewBox="0 0 {WIDTH} {self.height:g}" role="img" aria-label="{escape(name)}">'
             f"<title>{escape(name)}</title><desc>{escape(desc)}</desc>{''.join(self.parts)}</svg>"
         )
-
-
-def _format_title(title: str) -> str:
-    return f"<title>{escape(title)}</title>" if title else ""
 
 
 def _draw_band(plot: PlotData) -> Iterator[str]:

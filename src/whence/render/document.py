@@ -64,9 +64,7 @@ class Cell:
     align: Literal["left", "right"] = "left"
     badge: bool = False  # a verdict: a chip on a page
     tint: float | None = None  # from -1 to 1: the shade behind the text
-    bar: float | None = (
-        None  # from -1 to 1: a bar beside the text, blue for positive and orange for negative
-    )
+    bar: float | None = None  # from -1 to 1: a bar beside the text, blue or, if negative, orange
     track: Track | None = None
     link: str = ""  # the title of the section it leads to, on a page
     title: str = ""  # what a page shows when one points at it

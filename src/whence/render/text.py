@@ -176,9 +176,7 @@ def sanitise_html(html: str) -> str:
 
 def format_probability(probability: float) -> str:
     """Format a probability in percent, or in scientific notation below 0.05%."""
-    return (
-        f"{probability:.1%}" if probability >= 0.0005 or not probability else f"{probability:.1e}"
-    )
+    return f"{probability:.1e}" if 0 < probability < 0.0005 else f"{probability:.1%}"
 
 
 def describe_prediction(payload: Mapping[str, Any], *, with_target: bool = True) -> str:

@@ -127,14 +127,11 @@ def _build_evaluation(table: doc.JsonObject | None) -> Iterator[doc.Block]:
 
 def _build_agreement(table: doc.JsonObject) -> doc.Block:
     """Return the table of pairwise agreement with intervals, which the chart does not show."""
-    rows = [
-        (
-            *(pair["a"], pair["b"], format_name(pair["measure"])),
-            *(_format_mean(pair), _format_mean(pair["null"])),
-        )
-        for pair in table["agreement"]
-        if pair["n"]
-    ]
+    rows = []
+    for pair in table["agreement"]:
+        if pair["n"]:
+            figures = _format_mean(pair), _format_mean(pair["null"])
+            rows.append((pair["a"], pair["b"], format_name(pair["measure"]), *figures))
     heads = ("method", "and method", "measure", "agreement", "chance")
     return _fold("Agreement of each two methods", heads, rows if len(rows) > 1 else [])
 
