@@ -138,9 +138,8 @@ def build_generation_document(payload: doc.JsonObject) -> doc.Document:
         if payload["signed"]
         else "the stronger, the larger the score; this method has no sign"
     )
-    answer = payload["text"]
-    if answer is None:
-        answer = " ".join(token["text"] for token in tokens)
+    written = " ".join(token["text"] for token in tokens)
+    answer = written if payload["text"] is None else payload["text"]
     rather = ", each rather than the likeliest other" if payload["contrast"] else ""
     count = f"{len(tokens)} token{'s' * (len(tokens) != 1)}"
     full = f"The model's context is full after {len(tokens)} tokens: it cannot go on."

@@ -92,9 +92,8 @@ def build_score_details(payload: doc.JsonObject, explanation: doc.JsonObject) ->
         grid = doc.Table(["", *map(str, range(1, width + 1))], rows)
         return doc.Details("All patches, as they lie in the picture", [grid, about])
     tokens = []
-    for index, (token, score) in enumerate(
-        zip(payload["tokens"], explanation["scores"], strict=True)
-    ):
+    scored = zip(payload["tokens"], explanation["scores"], strict=True)
+    for index, (token, score) in enumerate(scored):
         place = "" if token["start"] is None else f"{token['start']}:{token['end']}"
         value = doc.Cell(f"{score:+.6g}", align="right")
         tokens.append((str(index), token["text"], place, value))

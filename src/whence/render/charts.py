@@ -184,9 +184,9 @@ def _draw_band(plot: PlotData) -> Iterator[str]:
 def compute_curve_bounds(plot: PlotData) -> tuple[float, float]:
     """Return the bounds of the value axis: 0 and 1 for probabilities, whatever their range."""
     known = [value for name in ("values", "low", "high") for value in plot[name]]
-    if all(0 <= value <= 1 for value in known):
-        return 0.0, 1.0
     low, high = min(known), max(known)
+    if low >= 0 and high <= 1:
+        return 0.0, 1.0
     return (low, high) if high > low else (low - 1, low + 1)
 
 

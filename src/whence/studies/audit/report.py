@@ -84,13 +84,12 @@ def _list_facts(data: doc.JsonObject) -> list[tuple[str, str]]:
     text = f"{examples['name']}, {examples['used']:,} of {examples['given']:,} examples"
     text += format_drawn_sample(setting, examples)
     largest = sorted((examples.get("classes") or {}).items(), key=lambda pair: -pair[1])
-    classes = (f"{name} {count:,}" for name, count in largest)
     seed = setting.get("seed")
     performance = _describe_performance(data.get("performance"), examples.get("without_labels"))
     return [
         ("model", model["name"] + (f" ({model['class']})" if model.get("class") else "")),
         ("data", text + format_columns(examples, examples.get("guessed"))),
-        ("classes", format_list(classes)),
+        ("classes", format_list(f"{name} {count:,}" for name, count in largest)),
         ("accuracy", performance),
         ("attention", first + others + _SPECIAL.get(setting.get("special") or "", "")),
         ("training data", setting.get("train") or ""),

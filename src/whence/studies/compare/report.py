@@ -56,9 +56,8 @@ _DRAWN_FIGURES = (("divergence", "strangers", "decision"), ("on special tokens",
 def build_document(data: doc.JsonObject) -> doc.Document:
     """Return the document of a comparison over a data set."""
     overlap, used = data["overlap"], data["data"]["used"]
-    legend = _OVERLAP_LEGEND.format(
-        coverage=overlap["coverage"], which=EDGE_KINDS[overlap["specials"]]
-    )
+    edges = EDGE_KINDS[overlap["specials"]]
+    legend = _OVERLAP_LEGEND.format(coverage=overlap["coverage"], which=edges)
     overview = doc.Section(
         "{} and {}".format(*get_model_names(data)),
         [
@@ -161,8 +160,8 @@ def _build_table(
 
 def _find_ends(figures: Sequence[doc.JsonObject]) -> tuple[float, float]:
     """Return the scale of some figures: from zero, or with zero in the middle, to the largest end of an interval."""
-    values = [one[end] for one in figures for end in ("mean", "low", "high")]
-    known = [value for value in values if value is not None]
+    keys = ("mean", "low", "high")
+    known = [one[key] for one in figures for key in keys if one[key] is not None]
     most = max(map(abs, known), default=0.0) or 1.0
     return (-most if min(known, default=0.0) < 0 else 0.0, most)
 
@@ -327,7 +326,5 @@ def build_input_document(comparison: doc.JsonObject) -> doc.Document:
 def _format_prediction(prediction: doc.JsonObject | None) -> str:
     if prediction is None:
         return "none: it has no classification head"
-    share = prediction["probability"]
-    if share is None:
-        return f"{prediction['logits'][0]:.4g}"
-    return f"{prediction['label']} {share:.1%}"
+    share, label = prediction["probability"], prediction["label"]
+    return f"{prediction['logits'][0]:.4g}" if share is None else f"{label} {share:.1%}"

@@ -172,8 +172,7 @@ def _build_pair_tables(data: doc.JsonObject) -> Iterator[doc.Table]:
                 doc.Cell(m, note=_format_sample_size([p["gain"] or {"n": 0} for p in pairs]))
                 for m, pairs in columns.items()
             ]
-            cells = map(_format_differences, columns.values())
-            rows = list(zip(names, *cells, strict=True))
+            rows = list(zip(names, *map(_format_differences, columns.values()), strict=True))
             yield doc.Table(("difference", *heads), rows, wide="split")
 
 
@@ -253,12 +252,12 @@ def list_method_agreement(data: doc.JsonObject) -> list[str]:
 
 def list_evaluation_notes(data: doc.JsonObject) -> list[str]:
     """Return notes on the sample, and on failed methods and metrics with reasons."""
-    if describe_failure(data):
-        lines = ["Nothing was tested."]
-    else:
-        reached = [entry["metric"] for entry in data["metrics"] if entry.get("aim") == "reach"]
-        lines = [f"{name}: what random explanations get is the aim here." for name in reached]
-        lines += list_sample_notes(data)
+    lines = [
+        f"{entry['metric']}: what random explanations get is the aim here."
+        for entry in data["metrics"]
+        if entry.get("aim") == "reach"
+    ]
+    lines = ["Nothing was tested."] if describe_failure(data) else lines + list_sample_notes(data)
     return [*lines, *(reason for _, reason in list_reasons(data))]
 
 
