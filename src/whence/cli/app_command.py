@@ -212,9 +212,8 @@ def _run_server(settings: "Settings", listening: socket.socket, fragment: str, o
     address = f"http://{host}:{settings.port}/?token={settings.token}{fragment}"
     print(f"whence is at {address}")
     if settings.host not in LOOPBACK_HOSTS:
-        print(
-            "Other machines can reach it with this address. What goes over the network is not encrypted."
-        )
+        note = "Other machines can reach it with this address."
+        print(f"{note} What goes over the network is not encrypted.")
     print("Ctrl-C ends it.", flush=True)
     if open:
         # In a thread: with some browsers the call returns only when they are closed.

@@ -66,19 +66,26 @@ def evaluate(
     with show_progress(f"loading {model.name}") as (console, report):
         with pause_garbage_collection():
             from whence.data.removal import list_removals
+            from whence.methods import method
+            from whence.metrics import metric as registry
             from whence.studies.evaluation.evaluate import evaluate as run
             from whence.studies.evaluation.evaluate import list_default_methods
             from whence.studies.evaluation.measure import describe_annotations, resolve_metrics
 
             methods.names = methods.names or list_default_methods()
-            methods.params, metric_params = _split_params(methods.params, methods.names)
+            known = {
+                "methods": options.list_known_names(method, methods.names) | {"preset"},
+                "metrics": options.list_known_names(registry, None),
+            }
+            params = options.split_params(methods.params, known)
+            methods.params = params["methods"]
             # Errors of the request are raised before a model is loaded.
             methods.resolve(options.PLACEHOLDER_TOKENS)
             removal.check()
             examples = data.read(question_first=True)
             metrics = resolve_metrics(
                 options.split_names(metric) or None,
-                metric_params,
+                params["metrics"],
                 **describe_annotations(examples.examples),
                 from_text=True,
             )
@@ -112,20 +119,6 @@ def evaluate(
     if not as_json:
         options.print_paths(console, *paths)
     _check_any_result(tables)
-
-
-def _split_params(
-    params: dict[str, str], methods: Sequence[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters of methods and those of metrics; a shared name goes to the methods."""
-    from whence.methods import method as registry
-    from whence.metrics import metric
-
-    entries = [registry.get(name) for name in methods]
-    method_names = {"preset", *methods, *(name for entry in entries for name in entry.parameters)}
-    metric_names = {*metric.names(), *(name for entry in metric for name in entry.parameters)}
-    groups = options.split_params(params, {"methods": method_names, "metrics": metric_names})
-    return groups["methods"], groups["metrics"]
 
 
 def _write_tables(

@@ -88,9 +88,10 @@ def explain(
     from rich.console import Console
 
     from whence.explain.report import build_document
+    from whence.render.terminal import TerminalDocument
 
     listed = kind == "entities" and len(payloads) > 1
-    Console().print(build_document(payloads, top, listed=listed).to_terminal())
+    Console().print(TerminalDocument(build_document(payloads, top, listed=listed)))
     options.print_paths(console, output.html, out)
 
 

@@ -54,20 +54,16 @@ def with_exit_status(command: Callable[..., None]) -> Callable[..., None]:
             # Reading and writing files raises a WhenceError, so this is standard output.
             exit_cannot_write(error)
         except MemoryError as error:  # outside a method, such as while a model is loaded
-            _exit_with_error(
-                OutOfMemory(
-                    f"There is not enough memory: {error or 'nothing more can be taken'}. Close what else runs, "
-                    "or take a smaller model, or --dtype bfloat16."
-                )
-            )
+            why = f"There is not enough memory: {error or 'nothing more can be taken'}."
+            todo = "Close what else runs, or take a smaller model, or --dtype bfloat16."
+            _exit_with_error(OutOfMemory(f"{why} {todo}"))
         except BaseException as error:  # any other error is one line for the user
             expected = isinstance(error, SystemExit) or not is_failure(error)
             if expected or os.environ.get("WHENCE_DEBUG"):
                 raise
             line = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            _exit_with_message(
-                f"internal error, {line} (WHENCE_DEBUG=1 shows where; please report it)", 1
-            )
+            todo = "WHENCE_DEBUG=1 shows where; please report it"
+            _exit_with_message(f"internal error, {line} ({todo})", 1)
 
     shown = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters.values()]
     run_command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]

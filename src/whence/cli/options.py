@@ -23,6 +23,7 @@ from whence.core.files import check_writable
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from whence.core.registry import Registry
     from whence.core.result import Result
     from whence.data.dataset import Dataset
     from whence.explain.explainer import Explainer
@@ -282,6 +283,14 @@ def check_budget(budget: int | None) -> None:
     """Raise BadParameter for a budget that allows nothing."""
     if budget is not None and budget < 1:
         raise BadParameter(f"--budget must be a number of model calls, at least 1. Got {budget}.")
+
+
+def list_known_names(registry: "Registry", requested: Any) -> set[str]:
+    """Return the requested entries' names and parameters; for a group, those of all entries."""
+    names = set(requested.split(",") if isinstance(requested, str) else requested or ())
+    is_group = not names or not names <= set(registry.names())
+    entries = [entry for entry in registry if is_group or entry.name in names]
+    return {name for entry in entries for name in (entry.name, *entry.parameters)}
 
 
 def split_params(

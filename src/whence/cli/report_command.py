@@ -185,9 +185,8 @@ def verify_folder(folder: Folder) -> None:
             f"{things} wrong with {str(folder)!r}. The same `whence run` as before sets aside what is damaged, and computes "
             "it again."
         )
-    print(
-        f"{folder} is whole, and the run is {_describe_contents(StoreReader.open_existing(folder))}."
-    )
+    contents = _describe_contents(StoreReader.open_existing(folder))
+    print(f"{folder} is whole, and the run is {contents}.")
 
 
 @store_app.command("merge")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -13,7 +13,6 @@ from whence.cli.progress_bar import pause_garbage_collection
 from whence.core.errors import BadPlan
 
 if TYPE_CHECKING:
-    from whence.core.registry import Registry
     from whence.runs.plan import Execution, Plan
 
 QUESTION, DATA, SETTING, EXECUTION, SELECTION = (
@@ -108,7 +107,10 @@ class RunOptions:
 
     def build_plan(self, path: Path | None) -> tuple["Plan", "Execution", Path | None]:
         """Return plan, execution and folder from a plan file overridden by these options."""
+        from whence.methods import method
+        from whence.metrics import metric
         from whence.runs.plan import OUT_KEY, build_plan, merge_options, read_plan
+        from whence.studies.audit.experiments import experiment
 
         params = options.parse_params(self.param)
         own = {**vars(self)}
@@ -120,7 +122,13 @@ class RunOptions:
         file_folder = file_values.pop(OUT_KEY, None)
         folder = self.out or (None if file_folder is None else Path(file_folder))
         merged = merge_options(file_values, own)
-        for table, values in _split_params(params, merged).items():
+        # Parameters of methods, metrics and experiments.
+        known = {
+            "params": options.list_known_names(method, merged.get("methods")) | {"preset"},
+            "metric_params": options.list_known_names(metric, merged.get("metrics")),
+            "audit_params": options.list_known_names(experiment, merged.get("audit")),
+        }
+        for table, values in options.split_params(params, known).items():
             if values:
                 before = merged.get(table, {})
                 merged[table] = {**before, **values} if isinstance(before, dict) else values
@@ -171,26 +179,3 @@ def run_plan(
             except KeyboardInterrupt as error:
                 raise type(error)(format_interruption(watch, folder)) from None
         print_outcome(find_failures(folder), watch, folder, as_json)
-
-
-def _split_params(params: dict[str, str], merged: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """Return parameters by owner: methods, metrics, experiments; a shared name goes to the first."""
-    from whence.methods import method
-    from whence.metrics import metric
-    from whence.studies.audit.experiments import experiment
-
-    known = {
-        "params": {"preset", *_list_known_names(method, merged.get("methods"))},
-        "metric_params": _list_known_names(metric, merged.get("metrics")),
-        "audit_params": _list_known_names(experiment, merged.get("audit")),
-    }
-    return options.split_params(params, known)
-
-
-def _list_known_names(registry: "Registry", requested: Any) -> set[str]:
-    """Return the requested entries' names and parameters; for a group, those of all entries."""
-    requested = requested.split(",") if isinstance(requested, str) else requested or []
-    named = {name for name in requested if name in registry.names()}
-    is_group = len(named) < len(requested) or not requested
-    entries = [entry for entry in registry if is_group or entry.name in named]
-    return {name for entry in entries for name in (entry.name, *entry.parameters)}

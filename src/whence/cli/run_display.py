@@ -143,8 +143,7 @@ def _format_estimate(estimate: RunEstimate) -> list[str]:
     )
     if estimate.is_complete:
         return [f"{rows}: everything is there already"]
-    methods = {name: part for name, part in estimate.parts.items() if name != METRICS_ENTRY}
-    left = [part.left for part in methods.values()]
+    left = [part.left for name, part in estimate.parts.items() if name != METRICS_ENTRY]
     calls, total = estimate.calls, estimate.seconds
     workers = "" if estimate.workers == 1 else f" with {estimate.workers} workers"
     basis = f"as tried on {format_count(estimate.sampled, 'example')}"
@@ -156,15 +155,11 @@ def _format_estimate(estimate: RunEstimate) -> list[str]:
         seconds = _format_seconds(low / estimate.workers, high / estimate.workers)
         lines.append(f"{rows}; each takes {seconds}{workers}, {basis}")
     else:
-        n_left = sum(count for count in left if count is not None)
-        lines.append(
-            f"{rows}, {format_count(n_left, 'explanation')} to make: {_format_seconds(total.low, total.high)}{workers}, "
-            f"{basis}"
-        )
-        lines.append(
-            f"{calls[0]:,} forward and {format_count(calls[1], 'backward pass', 'es')} of one example"
-            + _format_memory(estimate.memory)
-        )
+        to_make = format_count(sum(filter(None, left)), "explanation")
+        seconds = _format_seconds(total.low, total.high)
+        lines.append(f"{rows}, {to_make} to make: {seconds}{workers}, {basis}")
+        passes = f"{calls[0]:,} forward and {format_count(calls[1], 'backward pass', 'es')}"
+        lines.append(f"{passes} of one example{_format_memory(estimate.memory)}")
     by_cost = sorted(
         estimate.parts.items(), key=lambda item: -item[1].seconds.middle * (item[1].left or 1)
     )
@@ -204,28 +199,25 @@ def print_outcome(outcome: RunFailures, watch: "RunDisplay", folder: Path, as_js
 
 
 def _format_summary(watch: "RunDisplay", folder: Path, outcome: RunFailures) -> list[str]:
-    examples, _ = watch.examples
+    examples = format_count(watch.examples[0], "example")
+    methods = format_count(len(watch.list_method_progress()), "method")
     tested = f", tested by {format_count(watch.metrics, 'metric')}" if watch.metrics else ""
-    lines = [
-        f"{format_count(examples, 'example')} explained by {format_count(len(watch.list_method_progress()), 'method')}{tested}: "
-        f"{format_count(watch.n_explanations, 'explanation')}, {watch.n_new:,} of them new, in {format_duration(watch.seconds)}."
-    ]
+    made = f"{format_count(watch.n_explanations, 'explanation')}, {watch.n_new:,} of them new"
+    took = format_duration(watch.seconds)
+    lines = [f"{examples} explained by {methods}{tested}: {made}, in {took}."]
     for what, failures in (("explanation", outcome.failures), ("test", outcome.tests)):
         if failures:
             first = next(iter(failures.values()))
+            failed = format_count(sum(group.count for group in failures.values()), what)
             reasons = ", ".join(f"{group.count:,} {code}" for code, group in failures.items())
-            lines.append(
-                f"{format_count(sum(group.count for group in failures.values()), what)} failed: {reasons}. The first, row "
-                f"{first.row}, {first.method}: {shorten_quote(first.why, 200)}"
-            )
+            where = f"The first, row {first.row}, {first.method}"
+            lines.append(f"{failed} failed: {reasons}. {where}: {shorten_quote(first.why, 200)}")
     if outcome.failures or outcome.tests:
         lines.append("What failed is not tried again by itself: --retry-failed.")
     if outcome.bad:
-        first_bad = outcome.bad[0]
         rows = "row was" if len(outcome.bad) == 1 else "rows were"
-        lines.append(
-            f"{len(outcome.bad):,} {rows} left out; the first: {first_bad['where']}: {shorten_quote(first_bad['why'], 200)}"
-        )
+        where, why = outcome.bad[0]["where"], shorten_quote(outcome.bad[0]["why"], 200)
+        lines.append(f"{len(outcome.bad):,} {rows} left out; the first: {where}: {why}")
     return [*lines, f"Results are in {folder}. Next: whence report {quote_path(folder)}"]
 
 

@@ -126,9 +126,8 @@ def train_attention(
 
 def _format_epoch(epoch: "Epoch") -> str:
     """Return a line on an epoch: loss, performance on dev, seconds."""
-    performance = epoch.dev
-    dev_text = "" if performance is None else f", dev {performance}"
-    return f"epoch {epoch.number}: loss {epoch.loss:.4f}{dev_text} ({epoch.seconds:.0f} s)"
+    dev = "" if epoch.dev is None else f", dev {epoch.dev}"
+    return f"epoch {epoch.number}: loss {epoch.loss:.4f}{dev} ({epoch.seconds:.0f} s)"
 
 
 def _print_training(trained: "TrainingResult", unseen: str | None, columns: list[str]) -> None:

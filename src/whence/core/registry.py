@@ -145,7 +145,7 @@ def resolve_entries(
                 own[name][key] = value
     resolved = []
     for entry in entries:
-        given, presets = own[entry.name], entry.presets
+        given, presets = own[entry.name], entry.facts.get("presets", {})
         values = resolve_parameters(
             entry.name, entry.parameters, given, presets=presets, from_text=from_text
         )

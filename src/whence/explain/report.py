@@ -138,9 +138,8 @@ def build_generation_document(payload: doc.JsonObject) -> doc.Document:
         if payload["signed"]
         else "the stronger, the larger the score; this method has no sign"
     )
-    answer = payload["text"]
-    if answer is None:
-        answer = " ".join(token["text"] for token in tokens)
+    written = " ".join(token["text"] for token in tokens)
+    answer = written if payload["text"] is None else payload["text"]
     rather = ", each rather than the likeliest other" if payload["contrast"] else ""
     count = f"{len(tokens)} token{'s' * (len(tokens) != 1)}"
     full = f"The model's context is full after {len(tokens)} tokens: it cannot go on."
@@ -207,9 +206,7 @@ def _build_matrix(
     order = sorted(range(len(pieces)), key=lambda place: -sum(map(abs, columns[place])))
     chosen = set(order if len(order) <= most + 1 else order[:most])
     rows = [
-        _build_matrix_row(piece, column, scale, width)
-        for place, (piece, column) in enumerate(zip(pieces, columns, strict=True))
-        if place in chosen
+        _build_matrix_row(pieces[place], columns[place], scale, width) for place in sorted(chosen)
     ]
     if rest := order[len(chosen) :]:
         weak: dict[str, Any] = {"text": f"({len(rest)} weaker ones)"}

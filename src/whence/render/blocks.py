@@ -91,17 +91,12 @@ def build_score_details(payload: doc.JsonObject, explanation: doc.JsonObject) ->
         ]
         grid = doc.Table(["", *map(str, range(1, width + 1))], rows)
         return doc.Details("All patches, as they lie in the picture", [grid, about])
-    tokens = [
-        (
-            str(index),
-            token["text"],
-            "" if token["start"] is None else f"{token['start']}:{token['end']}",
-            doc.Cell(f"{score:+.6g}", align="right"),
-        )
-        for index, (token, score) in enumerate(
-            zip(payload["tokens"], explanation["scores"], strict=True)
-        )
-    ]
+    tokens = []
+    scored = zip(payload["tokens"], explanation["scores"], strict=True)
+    for index, (token, score) in enumerate(scored):
+        place = "" if token["start"] is None else f"{token['start']}:{token['end']}"
+        value = doc.Cell(f"{score:+.6g}", align="right")
+        tokens.append((str(index), token["text"], place, value))
     heads = ("word", "score", f"for {format_target(payload['target'])}")
     words = build_top_table(payload, explanation, heads=heads, digits=6)
     table = doc.Table(("#", "token", "characters", "score"), tokens)

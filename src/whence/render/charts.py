@@ -103,21 +103,20 @@ class Panel:
 
     def rect(self, x1: float, y1: float, x2: float, y2: float, kind: str, title: str = "") -> None:
         """Draw a rectangle between two corners."""
-        (left, right), (top, floor) = (
-            sorted((scale.at(a), scale.at(b)))
-            for scale, a, b in ((self.x, x1, x2), (self.y, y1, y2))
-        )
+        left, right = sorted((self.x.at(x1), self.x.at(x2)))
+        top, floor = sorted((self.y.at(y1), self.y.at(y2)))
         size = f'width="{right - left:.1f}" height="{floor - top:.1f}"'
-        self.parts.append(
-            f'<rect class="{kind}" x="{left:.1f}" y="{top:.1f}" {size}>{_format_title(title)}</rect>'
-        )
+        shown = f"<title>{escape(title)}</title>" if title else ""
+        place = f'x="{left:.1f}" y="{top:.1f}"'
+        self.parts.append(f'<rect class="{kind}" {place} {size}>{shown}</rect>')
 
     def dot(
         self, x: float, y: float, title: str = "", kind: str = "own", radius: float = 4
     ) -> None:
         """Draw a dot at a value."""
         place = f'cx="{self.x.at(x):.1f}" cy="{self.y.at(y):.1f}" r="{radius:g}"'
-        self.parts.append(f'<circle class="{kind}" {place}>{_format_title(title)}</circle>')
+        shown = f"<title>{escape(title)}</title>" if title else ""
+        self.parts.append(f'<circle class="{kind}" {place}>{shown}</circle>')
 
     def text(self, x: float, y: float, text: str, anchor: str = "start", kind: str = "") -> None:
         """Write a text at coordinates of the drawing."""
@@ -159,10 +158,6 @@ class Panel:
         )
 
 
-def _format_title(title: str) -> str:
-    return f"<title>{escape(title)}</title>" if title else ""
-
-
 def _draw_band(plot: PlotData) -> Iterator[str]:
     """Yield a curve over the band in which chance lies; screen readers get its values."""
     low, high = ends = compute_curve_bounds(plot)
@@ -189,9 +184,9 @@ def _draw_band(plot: PlotData) -> Iterator[str]:
 def compute_curve_bounds(plot: PlotData) -> tuple[float, float]:
     """Return the bounds of the value axis: 0 and 1 for probabilities, whatever their range."""
     known = [value for name in ("values", "low", "high") for value in plot[name]]
-    if all(0 <= value <= 1 for value in known):
-        return 0.0, 1.0
     low, high = min(known), max(known)
+    if low >= 0 and high <= 1:
+        return 0.0, 1.0
     return (low, high) if high > low else (low - 1, low + 1)
 
 
@@ -347,11 +342,8 @@ def draw_dots(plot: PlotData, *, as_file: bool = False) -> str:
         for row, name in enumerate(names if place % across == 0 else ()):
             panel.text(label - 10, top + _HEAD + _ROW * (row + 0.5) + 4, name, "end", "row")
         left = label + (place % across) * (_PANEL_WIDTH + _GAP)
-        panel.parts += [
-            f'<g transform="translate({left:.1f} {top})">',
-            *_draw_dot_panel(one),
-            "</g>",
-        ]
+        place_of_panel = f'<g transform="translate({left:.1f} {top})">'
+        panel.parts += [place_of_panel, *_draw_dot_panel(one), "</g>"]
     height = above + -(-len(panels) // across) * tall + 14 + 16 * len(foot)
     for row, line in enumerate(foot):
         panel.text(8, height - 16 * (len(foot) - row), line)
@@ -578,16 +570,16 @@ def _expand_matrix(plot: PlotData) -> list[doc.Block]:
     least, reach = (0.0, max(abs(low), abs(high))) if low < 0 else (low, high - low)
     rows = []
     for name, values in zip(plot["rows"], plot["values"], strict=True):
-        cells = []
+        row = [doc.Cell(str(name))]
         for column, value in zip(plot["columns"], values, strict=True):
-            if value is None or not isfinite(value):
-                cells.append(doc.Cell("-", "dim", align="right"))
-                continue
-            text = " " if plot.get("brief") else f"{round(value, 2) + 0.0:.2f}"
-            tint = max(-1.0, min(1.0, (value - least) / (reach or 1.0)))
-            title = f"{name}, {column}: {value:.4g}"
-            cells.append(doc.Cell(text, align="right", tint=tint, title=title))
-        rows.append([doc.Cell(str(name)), *cells])
+            cell = doc.Cell("-", "dim", align="right")
+            if value is not None and isfinite(value):
+                text = " " if plot.get("brief") else f"{round(value, 2) + 0.0:.2f}"
+                tint = max(-1.0, min(1.0, (value - least) / (reach or 1.0)))
+                title = f"{name}, {column}: {value:.4g}"
+                cell = doc.Cell(text, align="right", tint=tint, title=title)
+            row.append(cell)
+        rows.append(row)
     table = doc.Table(("", *map(str, plot["columns"])), rows, name=plot["title"])
     # Colours alone say nothing in characters.
     return [doc.Details("", [table])] if plot.get("brief") else [table]

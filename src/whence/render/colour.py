@@ -131,8 +131,8 @@ def compute_shade_colour(value: float) -> tuple[int, ...]:
 
 def get_colour_scale(explanation: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the colour scale of an explanation; files of older versions get one without unit and floor."""
-    if explanation.get("scale") is not None:
-        scale: Mapping[str, Any] = explanation["scale"]
+    scale: Mapping[str, Any] | None = explanation.get("scale")
+    if scale is not None:
         return scale
     scores = explanation["word_scores"] or explanation["scores"]
     start = 0.0 if explanation["signed"] else max(0.0, min(scores, default=0.0))

@@ -6,25 +6,14 @@ once for every surface:
 
     def build_document(data: JsonObject) -> Document:
         rows = [
-            (
-                method["name"],
-                Cell(method["verdict"], VERDICT_TONES[method["verdict"]], badge=True),
-                Cell(format_number(method["value"], 2), align="right", note=f"({method['spread']})"),
-            )
-            for method in data["methods"]
+            (one["name"], Cell(one["verdict"], VERDICT_TONES[one["verdict"]], badge=True))
+            for one in data["methods"]
         ]
-        overview = Section(
-            data["sentence"],
-            [
-                Paragraph(data["warning"], "warning"),
-                FactList([("model", data["model"]["name"]), ("seed", str(data["seed"]))]),
-                Table(("method", "verdict", "value"), rows, name="Verdicts"),
-                Paragraph(LEGEND, "dim"),
-            ],
-        )
-        plots = Columns([Plot(plot) for plot in data["plots"]])
-        details = Details("Seeds", [Code(data["seeds"])], instead=[Paragraph("--html has the seeds.", "dim")])
-        return Document("whence: a result", [overview, Section("Drawings", [plots, details])])
+        facts = FactList([("model", data["model"]["name"]), ("seed", str(data["seed"]))])
+        table = Table(("method", "verdict"), rows, name="Verdicts")
+        details = Details("Code", [Code(data["code"])], instead=[Paragraph("--html has the code.", "dim")])
+        overview = Section(data["sentence"], [Paragraph(data["warning"], "warning"), facts, table])
+        return Document("whence: a result", [overview, Section("Details", [details])])
 
 Blocks without content (an empty text, no rows, no blocks) are left out, and sections without blocks, too, so a report
 needs no `if` around them. A mean is written with its interval, to as many decimals as show the width of most intervals
@@ -75,9 +64,7 @@ class Cell:
     align: Literal["left", "right"] = "left"
     badge: bool = False  # a verdict: a chip on a page
     tint: float | None = None  # from -1 to 1: the shade behind the text
-    bar: float | None = (
-        None  # from -1 to 1: a bar beside the text, blue for positive and orange for negative
-    )
+    bar: float | None = None  # from -1 to 1: a bar beside the text, blue or, if negative, orange
     track: Track | None = None
     link: str = ""  # the title of the section it leads to, on a page
     title: str = ""  # what a page shows when one points at it

@@ -43,21 +43,16 @@ def write_page(document: doc.Document) -> str:
             f'<li><a href="#{place}">{escape(title)}</a></li>' for title, place in places.items()
         )
         body = f'<nav aria-label="contents"><ul>{links}</ul></nav>\n{body}'
-    page = _PAGE.format(
-        title=escape(document.title),
-        style="".join(map(read_style, ("plot", "fragment", "page"))),
-        body=body,
-        foot=escape(document.foot),
-    )
-    return sanitise_html(page)
+    title, foot = escape(document.title), escape(document.foot)
+    style = "".join(map(read_style, ("plot", "fragment", "page")))
+    return sanitise_html(_PAGE.format(title=title, style=style, body=body, foot=foot))
 
 
 def write_fragment(document: doc.Document) -> str:
     """Return a document as HTML for a notebook cell."""
     body = "\n".join(_render_section(section, {}) for section in document.list_sections())
-    return sanitise_html(
-        f'<div class="whence"><style>{read_style("plot")}{read_style("fragment")}</style>{body}</div>'
-    )
+    style = read_style("plot") + read_style("fragment")
+    return sanitise_html(f'<div class="whence"><style>{style}</style>{body}</div>')
 
 
 def _render_section(section: doc.Section, places: dict[str, str]) -> str:

@@ -128,10 +128,8 @@ _MARGIN, _SHEET_GAP, _CAPTION_HEIGHT, _LINE_HEIGHT = 28, 16, 70, 19
 _LARGE_FONT, _MIDDLE_FONT, _SMALL_FONT = 24, 17, 15
 _MAPS_PER_ROW = 5  # maps beside the picture; more go to the next row
 _MIN_SHEET_WIDTH = 560  # narrower sheets have no space for the lines of text
-_KEYS = {
-    True: "from against the class to for it",
-    False: "from the least to the most, without sign",
-}
+_SIGNED_KEY = "from against the class to for it"
+_UNSIGNED_KEY = "from the least to the most, without sign"
 
 
 def render_image_sheet_png(payloads: Sequence[Mapping[str, Any]]) -> bytes:
@@ -194,7 +192,7 @@ def _draw_image_sheet(
         key = _mix_colours(np.full((1, 176, 3), 60.0), values, signed=signed)
         at = below + 34 * number
         canvas.paste(Image.fromarray(np.repeat(key, 14, axis=0)), (_MARGIN, at + 2))
-        write(_MARGIN + 190, at, _KEYS[signed], _SMALL_FONT, room - 190)
+        write(_MARGIN + 190, at, _SIGNED_KEY if signed else _UNSIGNED_KEY, _SMALL_FONT, room - 190)
     for number, line in enumerate(foot):
         draw.text((_MARGIN, end + _LINE_HEIGHT * number), line, _DIM, _load_font(_SMALL_FONT))
     return np.asarray(canvas)
@@ -202,10 +200,8 @@ def _draw_image_sheet(
 
 def _fit_lines(text: str, size: int, room: int) -> list[str]:
     """Break a text into lines that fit; Pillow's own font has ASCII only, so accents go and others become "?"."""
-    plain = "".join(
-        sign if sign.isascii() else "" if combining(sign) else "?"
-        for sign in normalize("NFKD", text)
-    )
+    letters = (sign for sign in normalize("NFKD", text) if not combining(sign))
+    plain = "".join(sign if sign.isascii() else "?" for sign in letters)
     font, lines = _load_font(size), [""]
     for word in sanitise_text(plain).split():
         longer = f"{lines[-1]} {word}".strip()

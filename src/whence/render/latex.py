@@ -38,11 +38,10 @@ def _format_block(block: doc.Block) -> Iterator[str]:
             yield "\\end{itemize}"
         case doc.FactList(pairs):
             yield "\\begin{description}"
-            yield from (
-                f"\\item[{{{_escape_line(name)}}}] {_escape_line(text)}"
-                for name, text in pairs
-                if text
-            )
+            for name, text in pairs:
+                yield from (
+                    [f"\\item[{{{_escape_line(name)}}}] {_escape_line(text)}"] if text else []
+                )
             yield "\\end{description}"
         case doc.Table(name=name):
             yield from [f"\\textbf{{{_escape_line(name)}}}", ""] if name else []

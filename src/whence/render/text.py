@@ -176,9 +176,7 @@ def sanitise_html(html: str) -> str:
 
 def format_probability(probability: float) -> str:
     """Format a probability in percent, or in scientific notation below 0.05%."""
-    return (
-        f"{probability:.1%}" if probability >= 0.0005 or not probability else f"{probability:.1e}"
-    )
+    return f"{probability:.1e}" if 0 < probability < 0.0005 else f"{probability:.1%}"
 
 
 def describe_prediction(payload: Mapping[str, Any], *, with_target: bool = True) -> str:
@@ -217,6 +215,13 @@ def format_input_warnings(payload: Mapping[str, Any]) -> str:
     warnings = [f"The {where} {dropped} tokens did not fit and were cut off."] if dropped else []
     warnings += [sanitise_text(warning["message"]) for warning in payload.get("warnings", ())]
     return " ".join(warnings)
+
+
+def format_list(names: Iterable[Any], most: int = 8) -> str:
+    """Return names joined by commas, the first `most` and a count of the rest."""
+    texts = [str(name) for name in names]
+    more = [f"{len(texts) - most:,} more"] if len(texts) > most else []
+    return ", ".join([*texts[:most], *more])
 
 
 def format_count(count: int, noun: str, plural: str = "s") -> str:

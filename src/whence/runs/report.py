@@ -1,7 +1,7 @@
 """Report of a run, laid out once as a document of blocks for every surface."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from whence.render import document as doc
@@ -11,6 +11,7 @@ from whence.render.document import choose_decimals, format_interval, format_numb
 from whence.render.text import (
     format_columns,
     format_count,
+    format_list,
     format_name,
     format_probability,
     format_row_sample,
@@ -25,7 +26,6 @@ from whence.studies.evaluation.report import (
     describe_evaluation,
 )
 
-_MAX_LISTED = 8  # names shown of a long list
 _TOP_WORDS = 6  # words listed of an explanation
 _EXAMPLE_TITLES = {
     "best": "Fared best",
@@ -83,44 +83,38 @@ def _build_overview(data: doc.JsonObject) -> Iterator[doc.Block]:
 
 def _list_facts(data: doc.JsonObject) -> Iterator[tuple[str, str]]:
     setting, predictions = data["setting"], data["predictions"]
+    source, sample = data["data"], (data["evaluation"] or {}).get("data")
+    columns = source.get("columns", {})
+    text = f"{source['name']}, {format_count(data['examples'], 'example')}"
+    text += f", {format_row_sample(sample)}" if sample and sample["drawn"] is not None else ""
     yield "model", _describe_model(data["model"])
-    yield "data", _describe_data(data)
-    yield "methods", _format_list(data["methods"], 40)
-    yield "metrics", _format_list(data["metrics"], 40)
+    yield "data", text + format_columns(columns, source.get("guessed"), roles=columns)
+    yield "methods", format_list(data["methods"], 40)
+    yield "metrics", format_list(data["metrics"], 40)
     if data["metrics"]:
         how = f"removed by {setting['remove']}, " if setting.get("remove") else ""
         rankings = format_count(setting["rankings"], "random explanation")
         yield "tested", f"{how}{setting['unit']} by {setting['unit']}, {rankings} of each example"
     yield "seed", str(setting["seed"])
     most = sorted(predictions["classes"].items(), key=lambda pair: (-pair[1], pair[0]))
-    yield "predicted", _format_list(f"{name} {count:,}" for name, count in most)
+    yield "predicted", format_list(f"{name} {count:,}" for name, count in most)
     yield "labels of the data", _describe_labels(predictions.get("labels"))
     if predictions["accuracy"]:
         share = f"; always the most frequent label: {predictions['majority']:.1%}"
         yield "accuracy", _format_percent(predictions["accuracy"]) + share
-    bad, failed = data["data"]["bad"]["count"], sum(row["count"] for row in data["failures"])
+    bad, failed = source["bad"]["count"], sum(row["count"] for row in data["failures"])
     yield "bad rows", f"{bad:,}" if bad else ""
     yield "failures", format_count(failed, "explanation") if failed else ""
     if data["audit"]:
         yield "attention is an explanation here", format_answer(data["audit"])
 
 
-def _describe_data(data: doc.JsonObject) -> str:
-    source, sample = data["data"], (data["evaluation"] or {}).get("data")
-    text = f"{source['name']}, {format_count(data['examples'], 'example')}"
-    if sample and sample["drawn"] is not None:
-        text += f", {format_row_sample(sample)}"
-    columns = source.get("columns", {})
-    return text + format_columns(columns, source.get("guessed"), roles=columns)
-
-
 def _build_evaluation(table: doc.JsonObject | None) -> Iterator[doc.Block]:
     if table is None:
         return
     if not table["examples"]["explained"]:
-        yield doc.Paragraph(
-            "No example is explained, so there is nothing to hold against each other."
-        )
+        nothing = "No example is explained, so there is nothing to hold against each other."
+        yield doc.Paragraph(nothing)
     elif table["metrics"]:
         yield doc.Paragraph(f"{describe_evaluation(table)}.", "dim")
         yield from build_blocks(table)
@@ -133,14 +127,11 @@ def _build_evaluation(table: doc.JsonObject | None) -> Iterator[doc.Block]:
 
 def _build_agreement(table: doc.JsonObject) -> doc.Block:
     """Return the table of pairwise agreement with intervals, which the chart does not show."""
-    rows = [
-        (
-            *(pair["a"], pair["b"], format_name(pair["measure"])),
-            *(_format_mean(pair), _format_mean(pair["null"])),
-        )
-        for pair in table["agreement"]
-        if pair["n"]
-    ]
+    rows = []
+    for pair in table["agreement"]:
+        if pair["n"]:
+            figures = _format_mean(pair), _format_mean(pair["null"])
+            rows.append((pair["a"], pair["b"], format_name(pair["measure"]), *figures))
     heads = ("method", "and method", "measure", "agreement", "chance")
     return _fold("Agreement of each two methods", heads, rows if len(rows) > 1 else [])
 
@@ -195,13 +186,10 @@ def _build_omissions(data: doc.JsonObject) -> Iterator[doc.Block]:
         yield doc.Table(("where", "why"), [(row["where"], row["why"]) for row in bad["first"]])
     if data["failures"]:
         yield doc.Paragraph("What could not be explained; --retry-failed tries again.")
-        failures = [
-            (
-                *(row["method"] or "any method", row["error"], f"{row['count']:,}"),
-                *(_format_list(row["first"], 3), row["why"]),
-            )
-            for row in data["failures"]
-        ]
+        failures = []
+        for row in data["failures"]:
+            method, examples = row["method"] or "any method", format_list(row["first"], 3)
+            failures.append((method, row["error"], f"{row['count']:,}", examples, row["why"]))
         yield doc.Table(("method", "error", "examples", "such as", "why"), failures)
 
 
@@ -209,7 +197,8 @@ def _build_provenance(data: doc.JsonObject) -> Iterator[doc.Block]:
     facts = {**data["model"], **data["provenance"]}
     yield doc.FactList([(name, _format_value(value)) for name, value in facts.items() if value])
     yield from _build_setting_tables(data["settings"])
-    yield _fold("Sessions", ("began", "took", "workers", "tasks", "with"), list(map(_build_session_row, data["sessions"])))  # fmt: skip
+    sessions = [_build_session_row(session) for session in data["sessions"]]
+    yield _fold("Sessions", ("began", "took", "workers", "tasks", "with"), sessions)
     if data["sessions"]:
         note = "Times are of the machine that did the work; no result depends on them."
         yield doc.Paragraph(note, "dim")
@@ -228,18 +217,14 @@ def _build_setting_tables(settings: Mapping[str, doc.JsonObject]) -> Iterator[do
         if own:
             common = "; ".join(f"{key} {_format_value(shared[key])}" for key in sorted(shared))
             yield doc.Paragraph(f"Every {kind} here: {common}.", "dim")
-        rows = [
-            (
-                *(digest, str(facts.get(name))),
-                "; ".join(
-                    f"{key} {_format_value(value)}"
-                    for key, value in facts.items()
-                    if key not in shared and key != name and value is not None
-                )
-                or "-",
-            )
-            for digest, facts in own.items()
-        ]
+        rows = []
+        for digest, facts in own.items():
+            more = [
+                f"{key} {_format_value(value)}"
+                for key, value in facts.items()
+                if key not in shared and key != name and value is not None
+            ]
+            rows.append((digest, str(facts.get(name)), "; ".join(more) or "-"))
         yield _fold(f"Digests of {kind}s", (kind, name, "what else determines it"), rows)
 
 
@@ -259,24 +244,16 @@ def _fold(name: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> doc
     if not rows:
         return doc.Paragraph("")
     where = f"{name}: {len(rows):,}, on the page (--html) and in the JSON object (--json)."
-    return doc.Details(
-        f"{name} ({len(rows):,})", [doc.Table(heads, rows)], [doc.Paragraph(where, "dim")]
-    )
+    instead, table = doc.Paragraph(where, "dim"), doc.Table(heads, rows)
+    return doc.Details(f"{name} ({len(rows):,})", [table], [instead])
 
 
 def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return _format_list((f"{name} = {own}" for name, own in value.items()), 40) or "none"
+        return format_list((f"{name} = {own}" for name, own in value.items()), 40) or "none"
     if value is None:
         return "none"
-    return _format_list(value) if isinstance(value, list | tuple) else str(value)
-
-
-def _format_list(names: Iterable[Any], most: int = _MAX_LISTED) -> str:
-    """Return names joined by commas, the first `most` and a count of the rest."""
-    texts = [str(name) for name in names]
-    more = [f"{len(texts) - most:,} more"] if len(texts) > most else []
-    return ", ".join([*texts[:most], *more])
+    return format_list(value) if isinstance(value, list | tuple) else str(value)
 
 
 def _format_mean(interval: doc.JsonObject | None) -> str:
@@ -307,7 +284,7 @@ def _describe_progress(facts: doc.JsonObject) -> str:
         of = "" if total is None else f" of {total:,}"
         return f"The run is not finished: {examples:,}{of} examples are there. The same command goes on with it."
     if facts.get("parts"):
-        parts = _format_list(f"{part} of {of}" for part, of in facts["parts"])
+        parts = format_list(f"{part} of {of}" for part, of in facts["parts"])
         extent = f"{format_count(examples, 'example')} of part {parts} of the run"
         return f"All there is to do here is done: {extent}. `whence store merge` brings the parts together."
     return f"The run is complete: {format_count(examples, 'example')}."
@@ -317,5 +294,5 @@ def _describe_labels(match: doc.JsonObject | None) -> str:
     """Return how the data's labels were matched to the model's; empty if the names are equal."""
     if not match or match["by"] not in _LABEL_READINGS:
         return ""
-    names = _format_list(f"{label} {name}" for label, name in match["names"].items())
+    names = format_list(f"{label} {name}" for label, name in match["names"].items())
     return f"{_LABEL_READINGS[match['by']]}: {names}"

@@ -42,11 +42,15 @@ _CURVE_TESTS = {
 
 def build_document(data: doc.JsonObject) -> doc.Document:
     """Return the document of a trust card."""
-    several = len(data["methods"]) > 1
+    several, spent = len(data["methods"]) > 1, data["cost"]
+    cost = (
+        f"{spent['forward']:,} forward and {spent['backward']:,} backward passes, {spent['seconds']:.1f} s; "
+        f"the tests took {spent['tests']:,} forward passes of their budget of {data['budget']:,}"
+    )
     overview: list[doc.Block] = [
         doc.Paragraph(f"{data['model']['name']}: {describe_prediction(data)}", "strong"),
         doc.Paragraph(format_input_warnings(data), "warning"),
-        doc.Paragraph(f"{_describe_setup(data)}. {_describe_cost(data)}.", "dim"),
+        doc.Paragraph(f"{_describe_setup(data)}. {cost}.", "dim"),
         doc.Paragraph(data["removal_matters"] or ""),
         *([_build_verdict_table(data)] if several else []),
     ]
@@ -156,6 +160,7 @@ def _build_curve(data: doc.JsonObject, method: doc.JsonObject, test: doc.JsonObj
     # A contrast of two labels has no probability; the first label's is shown.
     label = str(data["target"]["label"])
     shares = all(0 <= v <= 1 for name in ("values", "null_low", "null_high") for v in curve[name])
+    chance = {end: curve[f"null_{end}"] for end in ("low", "high", "mean")}
     return doc.Plot(
         {
             "kind": "band",
@@ -166,9 +171,7 @@ def _build_curve(data: doc.JsonObject, method: doc.JsonObject, test: doc.JsonObj
             "y": f"probability of {label}" if shares else label,
             "at": curve["at"],
             "values": curve["values"],
-            "low": curve["null_low"],
-            "high": curve["null_high"],
-            "mean": curve["null_mean"],
+            **chance,
         }
     )
 
@@ -195,14 +198,6 @@ def _describe_setup(data: doc.JsonObject) -> str:
         return f"{away}; compared with all {rankings:,} rankings of them"
     same = "picture" if data.get("picture") else "text"
     return f"{away}; compared with {rankings:,} random rankings of the same {same}"
-
-
-def _describe_cost(data: doc.JsonObject) -> str:
-    spent = data["cost"]
-    return (
-        f"{spent['forward']:,} forward and {spent['backward']:,} backward passes, {spent['seconds']:.1f} s; "
-        f"the tests took {spent['tests']:,} forward passes of their budget of {data['budget']:,}"
-    )
 
 
 def _format_plural(word: str, count: int) -> str:

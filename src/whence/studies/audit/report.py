@@ -11,7 +11,13 @@ from typing import Any
 from whence.render import document as doc
 from whence.render.blocks import build_badge, build_provenance
 from whence.render.charts import compute_axis_bounds
-from whence.render.text import format_columns, format_count, format_drawn_sample, format_name
+from whence.render.text import (
+    format_columns,
+    format_count,
+    format_drawn_sample,
+    format_list,
+    format_name,
+)
 from whence.studies.audit.conclusion import (
     NO_VALUE,
     build_effect_interval,
@@ -38,7 +44,6 @@ _SPECIAL = {
     "keep": "; the weights of special tokens are left as they are",
     "free": "; the weights of special tokens are moved like all others",
 }
-_MAX_CLASSES = 8
 _MAX_LISTED = 12  # figures of a list that are written out
 
 
@@ -59,15 +64,9 @@ def build_sections(data: doc.JsonObject) -> list[doc.Section]:
         doc.Bullets(_list_omissions(data), "warning"),
     ]
     answer = f"{AUDIT_QUESTION} {format_answer(data)}"
-    closing = doc.Details(
-        "",
-        [doc.Paragraph(cost, "dim"), build_provenance(data)],
-        instead=[
-            doc.Paragraph(answer, "strong"),
-            doc.Paragraph(conclusion),
-            doc.Paragraph(cost, "dim"),
-        ],
-    )
+    took = doc.Paragraph(cost, "dim")
+    lines = [doc.Paragraph(answer, "strong"), doc.Paragraph(conclusion), took]
+    closing = doc.Details("", [took, build_provenance(data)], instead=lines)
     experiments = (_build_experiment(result) for result in data["experiments"])
     return [doc.Section(answer, overview), *experiments, doc.Section("", [closing])]
 
@@ -82,29 +81,20 @@ def _list_facts(data: doc.JsonObject) -> list[tuple[str, str]]:
     model, examples, setting = data["model"], data["data"], data["setting"]
     first, *sites = setting.get("sites") or ["none"]
     others = f", and beside it {len(sites)} other{'s' * (len(sites) > 1)}" if sites else ""
+    text = f"{examples['name']}, {examples['used']:,} of {examples['given']:,} examples"
+    text += format_drawn_sample(setting, examples)
+    largest = sorted((examples.get("classes") or {}).items(), key=lambda pair: -pair[1])
     seed = setting.get("seed")
     performance = _describe_performance(data.get("performance"), examples.get("without_labels"))
     return [
         ("model", model["name"] + (f" ({model['class']})" if model.get("class") else "")),
-        ("data", _describe_data(examples, setting)),
-        ("classes", _describe_classes(examples.get("classes") or {})),
+        ("data", text + format_columns(examples, examples.get("guessed"))),
+        ("classes", format_list(f"{name} {count:,}" for name, count in largest)),
         ("accuracy", performance),
         ("attention", first + others + _SPECIAL.get(setting.get("special") or "", "")),
         ("training data", setting.get("train") or ""),
         ("seed", "" if seed is None else str(seed)),
     ]
-
-
-def _describe_data(data: doc.JsonObject, setting: doc.JsonObject) -> str:
-    text = f"{data['name']}, {data['used']:,} of {data['given']:,} examples"
-    return text + format_drawn_sample(setting, data) + format_columns(data, data.get("guessed"))
-
-
-def _describe_classes(classes: Mapping[str, int]) -> str:
-    largest = sorted(classes.items(), key=lambda pair: -pair[1])
-    counts = [f"{name} {count:,}" for name, count in largest[:_MAX_CLASSES]]
-    more = len(largest) - _MAX_CLASSES
-    return ", ".join([*counts, f"{more} more"] if more > 0 else counts)
 
 
 def _describe_performance(performance: doc.JsonObject | None, why_not: str | None) -> str:
@@ -226,17 +216,15 @@ def _build_part_table(result: doc.JsonObject, which: str, title: str) -> doc.Det
 
 
 def _build_footnotes(result: doc.JsonObject) -> doc.Details:
-    chosen = ", ".join(
-        f"{name} = {'none' if value is None else _format_value(value)}"
-        for name, value in (result.get("params") or {}).items()
-    )
+    params = (result.get("params") or {}).items()
+    chosen = (f"{name} = {'none' if v is None else _format_value(v)}" for name, v in params)
     calls = (result.get("calls") or {}).get("forward")
     spent = [f"{calls:,.0f} forward passes"] if calls is not None else []
     spent += [f"{result['seconds']:,.1f} s"] if result.get("seconds") is not None else []
     facts = [
         ("misleads when", result.get("misleads_when") or ""),
         ("source", result.get("cite") or ""),
-        ("parameters", chosen),
+        ("parameters", ", ".join(chosen)),
         ("took", ", ".join(spent)),
     ]
     return doc.Details("", [doc.FactList(facts)], instead=[doc.FactList(facts[:2])])
@@ -252,7 +240,11 @@ def _build_figures(detail: doc.JsonObject) -> doc.Details:
             name = f"{within}{format_name(str(key))}"
             if _is_table(value):
                 tables.extend(_build_figure_tables(name, value))
-            elif isinstance(value, Mapping) and not _is_mean(value) and _is_nested(value):
+            elif (
+                isinstance(value, Mapping)
+                and not _is_mean(value)
+                and any(isinstance(item, Mapping | list) for item in value.values())
+            ):
                 add(value, f"{name}, ")
             else:
                 alone.append((name, _format_value(value)))
@@ -270,31 +262,21 @@ def _build_figure_tables(name: str, rows: Sequence[doc.JsonObject]) -> list[doc.
             if _is_table(value):
                 inner.setdefault(key, []).extend({**about, **nested} for nested in value)
     own = [{key: value for key, value in row.items() if key not in inner} for row in rows]
-    # A mean and its interval are one figure.
-    own = [
-        {**{k: v for k, v in row.items() if k != "interval"}, "mean": _format_mean(row)}
-        if _is_mean(row)
-        else row
-        for row in own
-    ]
+    for row in own:
+        if _is_mean(row):  # a mean and its interval are one figure
+            row["mean"] = _format_mean(row)
+            del row["interval"]
     keys = list(dict.fromkeys(key for row in own for key in row))
     cells = [[_format_value(row.get(key)) for key in keys] for row in own]
-    more = (
-        _build_figure_tables(f"{name}, {format_name(key)}", some) for key, some in inner.items()
-    )
-    return [
-        doc.Table([*map(format_name, keys)], cells, name=name),
-        *(one for some in more for one in some),
-    ]
+    tables = [doc.Table([*map(format_name, keys)], cells, name=name)]
+    for key, some in inner.items():
+        tables += _build_figure_tables(f"{name}, {format_name(key)}", some)
+    return tables
 
 
 def _is_mean(value: Any) -> bool:
     """Return whether a figure is a mean with its interval and n."""
     return isinstance(value, Mapping) and {"mean", "interval", "n"} <= value.keys()
-
-
-def _is_nested(value: doc.JsonObject) -> bool:
-    return any(isinstance(item, Mapping | list) for item in value.values())
 
 
 def _is_table(value: Any) -> bool:

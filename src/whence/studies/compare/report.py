@@ -4,7 +4,6 @@ Every figure is a mean over the inputs with its 95% bootstrap interval and n.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
 from typing import Any
 
 from whence.render import document as doc
@@ -57,9 +56,8 @@ _DRAWN_FIGURES = (("divergence", "strangers", "decision"), ("on special tokens",
 def build_document(data: doc.JsonObject) -> doc.Document:
     """Return the document of a comparison over a data set."""
     overlap, used = data["overlap"], data["data"]["used"]
-    legend = _OVERLAP_LEGEND.format(
-        coverage=overlap["coverage"], which=EDGE_KINDS[overlap["specials"]]
-    )
+    edges = EDGE_KINDS[overlap["specials"]]
+    legend = _OVERLAP_LEGEND.format(coverage=overlap["coverage"], which=edges)
     overview = doc.Section(
         "{} and {}".format(*get_model_names(data)),
         [
@@ -90,17 +88,20 @@ def build_document(data: doc.JsonObject) -> doc.Document:
         for what, head in (("specials", "attention to"), ("segments", "attention between texts"))
     ]
     if any(table.rows for table in targets):
-        sections.append(
-            doc.Section("Where attention goes", [doc.Paragraph(_TARGETS_LEGEND, "dim"), *targets])
-        )
+        legend_of_targets = doc.Paragraph(_TARGETS_LEGEND, "dim")
+        sections.append(doc.Section("Where attention goes", [legend_of_targets, *targets]))
     cost = f"{data['calls']['forward']:,} forward passes of both models, {data['seconds']:,.1f} s."
     origin = [
         {f"{which} model's {key}": value for key, value in data[side].items()}
         for which, side in (("first", "a"), ("second", "b"))
     ]
+    unused = [
+        f"{format_count(one['count'], 'input')} not used: {one['why']}."
+        for one in data["data"]["why_not"]
+    ]
     remarks: list[doc.Block] = [
         doc.Bullets([line for line in _list_remarks(data) if line]),
-        doc.Bullets([_describe_unused(reason) for reason in data["data"]["why_not"]], "warning"),
+        doc.Bullets(unused, "warning"),
         doc.Paragraph(cost, "dim"),
         build_provenance({"provenance": data["provenance"]}, a=origin[0], b=origin[1]),
     ]
@@ -116,17 +117,16 @@ def _list_facts(data: doc.JsonObject) -> list[tuple[str, str]]:
         f"{model['name']} ({model['class']})" if model.get("class") else model["name"]
         for model in (data["a"], data["b"])
     )
-    edges = EDGE_KINDS[setting["specials"]]
+    edges = (
+        f"the edges {EDGE_KINDS[setting['specials']]} that carry {setting['coverage']:.0%} of it"
+    )
     return [
         ("first model", first),
         ("second model", second),
         ("shape", f"{setting['layers']} layers of {setting['heads']} heads, counted from 0"),
         ("data", _format_data(data["data"], setting)),
         ("decision", setting["decision"]),
-        (
-            "flow",
-            f"weighed by {setting['weight']}, the edges {edges} that carry {setting['coverage']:.0%} of it",
-        ),
+        ("flow", f"weighed by {setting['weight']}, {edges}"),
         ("seed", str(setting["seed"])),
     ]
 
@@ -148,10 +148,10 @@ def _build_table(
 ) -> doc.Table:
     """Return a table of figures, each column with the same decimals; a page draws the groups in `drawn`."""
     cells = {name: [find(row) for row in rows] for name, find in figures.items()}
-    ends = {
-        name: _find_ends([*chain(*(cells[n] for n in group))]) for group in drawn for name in group
-    }
-    columns = []
+    ends, columns = {}, []
+    for group in drawn:
+        scale = _find_ends([cell for name in group for cell in cells[name]])
+        ends.update(dict.fromkeys(group, scale))
     for name, own in cells.items():
         digits = choose_decimals([cell for cell in own if cell["mean"] is not None])
         columns.append([_build_cell(cell, digits, used, ends.get(name)) for cell in own])
@@ -160,8 +160,8 @@ def _build_table(
 
 def _find_ends(figures: Sequence[doc.JsonObject]) -> tuple[float, float]:
     """Return the scale of some figures: from zero, or with zero in the middle, to the largest end of an interval."""
-    values = [one[end] for one in figures for end in ("mean", "low", "high")]
-    known = [value for value in values if value is not None]
+    keys = ("mean", "low", "high")
+    known = [one[key] for one in figures for key in keys if one[key] is not None]
     most = max(map(abs, known), default=0.0) or 1.0
     return (-most if min(known, default=0.0) < 0 else 0.0, most)
 
@@ -290,18 +290,11 @@ def _describe_attributions(data: doc.JsonObject) -> str:
     return f"{text}."
 
 
-def _describe_unused(reason: doc.JsonObject) -> str:
-    return f"{format_count(reason['count'], 'input')} not used: {reason['why']}."
-
-
 def build_input_document(comparison: doc.JsonObject) -> doc.Document:
     """Return the document of the comparison of two models on one input."""
     names = get_model_names(comparison)
     source = comparison["input"]
-    predictions = [
-        (name, _format_prediction(prediction))
-        for name, prediction in zip(names, comparison["predictions"], strict=True)
-    ]
+    predictions = zip(names, map(_format_prediction, comparison["predictions"]), strict=True)
     heads = [
         (f"{head['layer']}.{head['head']}", f"{head['divergence']:.3f}", f"{head['decision']:.3f}")
         for head in comparison["changed"][:_MAX_HEADS]
@@ -315,7 +308,7 @@ def build_input_document(comparison: doc.JsonObject) -> doc.Document:
     )
     blocks: list[doc.Block] = [
         *(doc.Paragraph(source[part] or "") for part in ("text", "pair")),
-        doc.Table(("model", "prediction"), predictions),
+        doc.Table(("model", "prediction"), list(predictions)),
     ]
     for side, explanation in enumerate(comparison["explanations"]):
         if explanation is not None:
@@ -333,7 +326,5 @@ def build_input_document(comparison: doc.JsonObject) -> doc.Document:
 def _format_prediction(prediction: doc.JsonObject | None) -> str:
     if prediction is None:
         return "none: it has no classification head"
-    share = prediction["probability"]
-    if share is None:
-        return f"{prediction['logits'][0]:.4g}"
-    return f"{prediction['label']} {share:.1%}"
+    share, label = prediction["probability"], prediction["label"]
+    return f"{prediction['logits'][0]:.4g}" if share is None else f"{label} {share:.1%}"

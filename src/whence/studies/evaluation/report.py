@@ -172,8 +172,7 @@ def _build_pair_tables(data: doc.JsonObject) -> Iterator[doc.Table]:
                 doc.Cell(m, note=_format_sample_size([p["gain"] or {"n": 0} for p in pairs]))
                 for m, pairs in columns.items()
             ]
-            cells = map(_format_differences, columns.values())
-            rows = list(zip(names, *cells, strict=True))
+            rows = list(zip(names, *map(_format_differences, columns.values()), strict=True))
             yield doc.Table(("difference", *heads), rows, wide="split")
 
 
@@ -197,12 +196,12 @@ def build_cost_rows(data: doc.JsonObject) -> list[tuple[str, str, str, str, str]
     """Return the cost of each method: name, seconds, passes per example, and explained examples."""
     rows = []
     for entry in data["methods"]:
-        explained = f"{entry['explained']} of {data['examples']['given']}"
         forward, backward = (
             _format_passes(entry[what], entry["explained"]) if entry[what] else "-"
             for what in ("forward", "backward")
         )
         seconds = _format_seconds(entry["seconds"]) if entry["seconds"] else "-"
+        explained = f"{entry['explained']} of {data['examples']['given']}"
         rows.append((entry["method"], seconds, forward, backward, explained))
     return rows
 
@@ -253,12 +252,12 @@ def list_method_agreement(data: doc.JsonObject) -> list[str]:
 
 def list_evaluation_notes(data: doc.JsonObject) -> list[str]:
     """Return notes on the sample, and on failed methods and metrics with reasons."""
-    if describe_failure(data):
-        lines = ["Nothing was tested."]
-    else:
-        reached = [entry["metric"] for entry in data["metrics"] if entry.get("aim") == "reach"]
-        lines = [f"{name}: what random explanations get is the aim here." for name in reached]
-        lines += list_sample_notes(data)
+    lines = [
+        f"{entry['metric']}: what random explanations get is the aim here."
+        for entry in data["metrics"]
+        if entry.get("aim") == "reach"
+    ]
+    lines = ["Nothing was tested."] if describe_failure(data) else lines + list_sample_notes(data)
     return [*lines, *(reason for _, reason in list_reasons(data))]
 
 
@@ -285,25 +284,24 @@ def list_sample_notes(data: doc.JsonObject) -> list[str]:
 
 def _list_power_notes(data: doc.JsonObject) -> list[str]:
     """Return notes on metrics with too few examples for any difference to be significant."""
-    metrics_by_note: dict[str, list[str]] = {}
+    names_by_note: dict[str, list[str]] = {}
     alone: list[str] = []
     judged = [entry for entry in data["metrics"] if entry.get("needed")]
     for metric in judged:
-        cells = [c for c in data["cells"] if c["metric"] == metric["metric"] and c["n"]]
+        name = metric["metric"]
+        cells = [cell for cell in data["cells"] if cell["metric"] == name and cell["n"]]
         few = [cell for cell in cells if not cell.get("enough", True)]
         if few and len(few) == len(cells):
             n = max(cell["n"] for cell in cells)
             note = describe_too_few(n, len(cells), metric["needed"])
-            metrics_by_note.setdefault(note, []).append(metric["metric"])
+            names_by_note.setdefault(note, []).append(name)
             continue
-        alone += [
-            f"{metric['metric']}: {cell['method']} has too few examples, n={cell['n']}, to be told from random "
-            "explanations."
-            for cell in few
-        ]
+        for cell in few:
+            short = f"{cell['method']} has too few examples, n={cell['n']}"
+            alone.append(f"{name}: {short}, to be told from random explanations.")
     notes = [
         line if len(names) == len(judged) else f"{', '.join(names)}: {line}"
-        for line, names in metrics_by_note.items()
+        for line, names in names_by_note.items()
     ]
     return [*notes, *alone]
 
