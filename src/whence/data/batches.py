@@ -39,17 +39,6 @@ class Batch:
         """Whether the inputs are images."""
         return self.items[0].picture is not None
 
-    @property
-    def own(self) -> Tensor:
-        """A mask of the inputs' own tokens, (batch, places): no padding, no class token of an image."""
-        picture = self.items[0].picture
-        if picture is None:
-            return self.real
-        own = self.real.clone()
-        own[:, : picture.lead] = False
-        own[:, picture.lead + len(picture) :] = False
-        return own
-
     def select(self, rows: Sequence[int]) -> tuple["Batch", Tensor | slice]:
         """Return a batch of these rows, and which positions it keeps: no more padding than they need."""
         items = tuple(self.items[row] for row in rows)

@@ -260,10 +260,21 @@ def open_dataset(
         return data
     two = PAIR_COLUMNS if question_first else PASSAGE_FIRST_COLUMNS
     resolve = partial(resolve_columns, text=text, pair=pair, label=label, two=two)
+    source: RowSource | None = None  # None: a list of which some entries are no mappings
     if raw is not None:
-        source: RowSource | None = open_row_file(data, raw, most_bytes)
-    else:
-        source = _open_source(data, pair, streaming)
+        source = open_row_file(data, raw, most_bytes)
+    elif isinstance(data, str | Path):
+        source = _open_address(data, pair, streaming)
+    elif is_data_frame(data):
+        source = open_frame(data)
+    elif isinstance(data, list | tuple) and data and all(isinstance(x, Mapping) for x in data):
+        rows = [(f"Example {number}", row) for number, row in enumerate(data)]
+        source = RowSource("the examples", "list", lambda: iter(rows), lambda: len(rows))
+    elif not isinstance(data, Iterable) or isinstance(data, bytes | Mapping | tuple):
+        raise BadExamples(
+            f"Cannot take {str(data)[:40]!r} ({type(data).__name__}) for a data set: give the path of a file or a "
+            "folder of pictures, a table, or a list of texts, pairs, pictures, mappings or examples."
+        )
     if source is None:
         dataset = _build_mixed_list(list(data), resolve)
     elif source.kind == "pictures":
@@ -279,23 +290,6 @@ def open_dataset(
 
 # All of a data set in memory, where an unreadable row is an error.
 read_dataset = partial(open_dataset, streaming=False)
-
-
-def _open_source(data: Any, pair: str | None, streaming: bool) -> RowSource | None:
-    """Open anything as a source of rows; None for a list of which some entries are no mappings."""
-    if isinstance(data, str | Path):
-        return _open_address(data, pair, streaming)
-    if is_data_frame(data):
-        return open_frame(data)
-    if isinstance(data, list | tuple) and data and all(isinstance(one, Mapping) for one in data):
-        rows = [(f"Example {number}", row) for number, row in enumerate(data)]
-        return RowSource("the examples", "list", lambda: iter(rows), lambda: len(rows))
-    if isinstance(data, Iterable) and not isinstance(data, bytes | Mapping | tuple):
-        return None
-    raise BadExamples(
-        f"Cannot take {str(data)[:40]!r} ({type(data).__name__}) for a data set: give the path of a file or a "
-        "folder of pictures, a table, or a list of texts, pairs, pictures, mappings or examples."
-    )
 
 
 def _open_address(address: str | Path, pair: str | None, streaming: bool) -> RowSource:

@@ -6,7 +6,7 @@ cropped as its image was, without interpolation between object and background.
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
@@ -158,7 +158,7 @@ class Columns:
         label = None if self.label is None else row.get(self.label)
         if label == "" or (isinstance(label, float) and math.isnan(label)):
             label = None
-        if label is not None and not isinstance(label, str | int | float):
+        if label is not None and not _is_label(label):
             raise BadExamples(
                 f"{where}: the label in {self.label!r} is {str(label)[:40]!r} ({type(label).__name__}). "
                 "Allowed: one name or number."
@@ -191,30 +191,36 @@ def resolve_columns(
 
     A `pair` or `label` of "" says that there is none. `two`: the usual names of two texts, in their order.
     """
-    first = rows[0][1]
-    has = tuple(dict.fromkeys(str(key) for _, row in rows for key in row))
+    first, cells = rows[0][1], [row for _, row in rows]
+    has = tuple(dict.fromkeys(str(key) for row in cells for key in row))
     picture = None if text else _find_image_column(first)
+    mask = None
     if picture is None:
         two = () if pair == "" else two
         texts = _find_text_columns(list(first), text or None, pair or None, name, two)
     else:
         texts = (picture,)
+        masks = (own for own in first if own != picture and _is_mask(own))
+        mask = next((own for own in masks if _find_image(first[own]) is not None), None)
     column = None
     if label:
         column = check_column(has, label, name)
     elif label is None:
+        # The first column with a usual name that holds one name or number a row.
         usual = LABEL_COLUMNS if picture is None else (*LABEL_COLUMNS, "species")
-        column = _guess_label_column(usual, [row for _, row in rows], texts)
+        for one in usual:
+            values = [row.get(one) for row in cells if row.get(one) is not None]
+            if one in has and one not in texts and all(map(_is_label, values)):
+                column = one
+                break
     requested = {"text": text or None, "pair": pair, "label": label}
     used = dict(zip(("text", "pair"), texts, strict=False)) | ({"label": column} if column else {})
-    return Columns(
-        texts,
-        column,
-        tuple(role for role in used if requested[role] is None),
-        has,
-        picture is not None,
-        None if picture is None else _find_mask_column(first, picture),
-    )
+    guessed = tuple(role for role in used if requested[role] is None)
+    return Columns(texts, column, guessed, has, picture is not None, mask)
+
+
+def _is_label(value: Any) -> bool:
+    return isinstance(value, str | int | float)
 
 
 def _find_text_columns(
@@ -258,18 +264,6 @@ def check_column(row: Iterable[str], name: str, file: str) -> str:
     return name
 
 
-def _guess_label_column(
-    usual: Iterable[str], rows: Sequence[Mapping[str, Any]], texts: Collection[str]
-) -> str | None:
-    """Return the first column with a usual label name that holds one name or number a row."""
-    for name in usual:
-        if name not in texts and any(name in row for row in rows):
-            values = [row.get(name) for row in rows]
-            if all(value is None or isinstance(value, str | int | float) for value in values):
-                return name
-    return None
-
-
 def _parse_text(where: str, name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
@@ -288,11 +282,6 @@ def _find_image_column(row: Mapping[str, Any]) -> str | None:
     others = [name for name in row if name not in {*TEXT_COLUMNS, "tokens"} and not _is_mask(name)]
     encoded = [name for name in others if isinstance(_find_image(row[name]), bytes)]
     return encoded[0] if len(encoded) == 1 else None
-
-
-def _find_mask_column(row: Mapping[str, Any], picture: str) -> str | None:
-    named = (name for name in row if name != picture and _is_mask(name))
-    return next((name for name in named if _find_image(row[name]) is not None), None)
 
 
 def _is_mask(name: Any) -> bool:

@@ -143,10 +143,12 @@ def decode_generated(
     special = set(tokenizer.all_special_ids)
     plain = [i for i in ids if i not in special]
     text = _decode_after(plain, before, tokenizer)
-    ends = [
-        _count_finished_characters(_decode_after(plain[: n + 1], before, tokenizer), text)
-        for n in range(len(plain))
-    ]
+    ends = []  # after each token, the characters of the text that are complete
+    for n in range(len(plain)):
+        part = _decode_after(plain[: n + 1], before, tokenizer)
+        part = part if text.startswith(part) else part.rstrip(_UNFINISHED)
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(part, text, strict=False))
+        ends.append(sum(1 for _ in same))
     tokens, n = [], 0
     for identity in ids:
         if identity in special:
@@ -174,13 +176,6 @@ def _decode_after(ids: Sequence[int], before: int | None, tokenizer: Any) -> str
 def _decode(ids: Sequence[int], tokenizer: Any) -> str:
     with wrap_tokenizer_errors("what the model said"):
         return str(tokenizer.decode(list(ids), clean_up_tokenization_spaces=False))
-
-
-def _count_finished_characters(part: str, whole: str) -> int:
-    """Return the number of characters of `whole` that are complete in `part`."""
-    part = part.rstrip(_UNFINISHED) if not whole.startswith(part) else part
-    length = min(len(part), len(whole))
-    return next((i for i in range(length) if part[i] != whole[i]), length)
 
 
 _TOKEN_NUMBER = re.compile(r".*\(#([0-9]+)\)", re.DOTALL)

@@ -297,8 +297,13 @@ def _read_lines(name: str, file: IO[bytes]) -> Iterator[tuple[str, str] | Unread
         number += 1
         where = f"{name}, line {number}"
         if len(raw) > MAX_ROW_BYTES:
-            if not raw.endswith(b"\n"):
-                _skip_line(where, file)
+            passed = MAX_ROW_BYTES
+            while not raw.endswith(b"\n") and (raw := file.readline(_READ_STEP)):
+                passed += len(raw)
+                if passed > _MAX_LINE_BYTES:
+                    raise BadExamples(
+                        f"{where}: more than {_MAX_LINE_BYTES >> 20} MiB without the end of a line. Write one row a line."
+                    )
             yield UnreadableRow(where, f"more than {MAX_ROW_BYTES >> 20} MiB. Cut the text.")
             continue
         try:
@@ -308,16 +313,6 @@ def _read_lines(name: str, file: IO[bytes]) -> Iterator[tuple[str, str] | Unread
             continue
         if line.strip():
             yield where, line.removesuffix("\r")
-
-
-def _skip_line(where: str, file: IO[bytes]) -> None:
-    passed = MAX_ROW_BYTES
-    while (rest := file.readline(_READ_STEP)) and not rest.endswith(b"\n"):
-        passed += len(rest)
-        if passed > _MAX_LINE_BYTES:
-            raise BadExamples(
-                f"{where}: more than {_MAX_LINE_BYTES >> 20} MiB without the end of a line. Write one row a line."
-            )
 
 
 def _format_encoding_error(reason: str, byte: int) -> str:

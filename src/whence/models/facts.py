@@ -47,7 +47,10 @@ _facts_lock = Lock()
 def get_facts(model: nn.Module) -> ModelFacts:
     """Return what was found out about a model."""
     with _facts_lock:
-        return _facts.setdefault(model, ModelFacts())
+        facts = _facts.get(model)
+        if facts is None:
+            facts = _facts[model] = ModelFacts()
+        return facts
 
 
 @dataclass(eq=False)
@@ -74,25 +77,29 @@ def get_parts(model: nn.Module) -> ModelParts:
     held = get_facts(model).parts
     if held is not None:
         return held
-    parts, seen = ModelParts(), set[nn.Module]()
-    waiting = [model]
-    while waiting:
-        module: Any = waiting.pop()
-        if module in seen:
-            continue
-        seen.add(module)
-        parts.modules.append(module)
-        kind: Any = type(module)
-        is_list, is_embedding, has_config, switches_attention = _find_kind(kind)
-        if module._modules:
-            children = [child for child in module._modules.values() if child is not None]
-            waiting += reversed(children)
-            if is_list:
-                parts.blocks |= dict.fromkeys(children)
-        if is_embedding:
-            parts.embeddings.append(module)
+    modules: dict[nn.Module, None] = {model: None}
+    levels = [iter(model._modules.values())]
+    while levels:
+        for child in levels[-1]:
+            if child is not None and child not in modules:
+                modules[child] = None
+                if (
+                    child._modules
+                ):  # its children come before its neighbours; most modules are leaves
+                    levels.append(iter(child._modules.values()))
+                    break
+        else:
+            levels.pop()
+    parts = ModelParts(list(modules))
+    for module in modules:
+        module_class: Any = type(module)
+        is_list, is_embedding, has_config, switches_attention = _find_kind(module_class)
         if has_config or "config" in module.__dict__:
             parts.config_owners.append(module)
+        if is_list:
+            parts.blocks |= dict.fromkeys(module.children())
+        if is_embedding:
+            parts.embeddings.append(module)
         if switches_attention:
             parts.attention_switches.append(module)
     return parts

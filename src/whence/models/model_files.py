@@ -193,7 +193,17 @@ def load_config(origin: ModelOrigin) -> Any:
             )
     except BadParameter as error:  # raised by our own AttentiveConfig
         raise UnknownModel(f"The folder {name!r} cannot be read as a model: {error}") from None
-    strip_remote_code(config)
+    # References to authors' code go from its parts: transformers creates the parts of a composed model itself, and if it
+    # has no class for one of them, it would ask on standard input whether to run the author's, and take a line of
+    # piped data for the answer.
+    parts = list(vars(config).values())
+    while parts:
+        part = parts.pop()
+        is_config = hasattr(part, "model_type") and hasattr(part, "__dict__")
+        settings = vars(part) if is_config else part
+        if isinstance(settings, dict):
+            settings.pop("auto_map", None)
+            parts.extend(settings.values())
     return config
 
 
@@ -531,22 +541,6 @@ def check_fit(
             "bfloat16 or float16."
         )
     return own
-
-
-def strip_remote_code(config: Any) -> None:
-    """Remove references to authors' code from the parts of a configuration.
-
-    transformers creates the parts of a composed model itself: if it has no class for one of them, it
-    would ask on standard input whether to run the author's, and take a line of piped data for the answer.
-    """
-    parts = list(vars(config).values())
-    while parts:
-        part = parts.pop()
-        is_config = hasattr(part, "model_type") and hasattr(part, "__dict__")
-        settings = vars(part) if is_config else part
-        if isinstance(settings, dict):
-            settings.pop("auto_map", None)
-            parts.extend(settings.values())
 
 
 def find_model_class(config: Any, name: str) -> Any:

@@ -312,7 +312,7 @@ class ModelQuery:
         if answers is not None:
             decoded = look_up_embeddings(self._model, self._batch, answers, decoder=True)
             vectors = torch.cat([vectors, decoded], dim=1)
-        return [part[own] for part, own in zip(vectors, self._batch.own, strict=True)]
+        return self._batch.unpad_values(vectors)
 
     def baselines(self, kind: Baseline, *, keep_special: bool = False) -> list[Tensor]:
         """Return the baseline of each input, of the same shape as its embeddings."""
