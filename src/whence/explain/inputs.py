@@ -149,7 +149,7 @@ def encode_each(
 
     `refuse` is called for each input that cannot be encoded; without it, the first of them is an error.
     """
-    rest = enumerate(texts)
+    rest, size = enumerate(texts), loaded.vocabulary_size  # looked up once: it asks the model
     while chunk := list(islice(rest, _TOKENIZE_BATCH)):
         inputs = [  # a list of two texts is a pair
             tuple(value) if isinstance(value, list) and _is_pair(tuple(value)) else value
@@ -158,7 +158,7 @@ def encode_each(
         ready = tokenize_batch(inputs, loaded.tokenizer)
         for (number, _), value, encoded in zip(chunk, inputs, ready, strict=True):
             try:
-                item = _encode_one(value, encoded, loaded, truncate)
+                item = _encode_one(value, encoded, loaded, truncate, size)
             except WhenceError as error:
                 if refuse is None:
                     raise type(error)(
@@ -174,6 +174,8 @@ def encode_each(
 def warn_about_unknown_tokens(items: Sequence[EncodedInput], loaded: LoadedModel) -> None:
     """Warn where most tokens of a text are unknown: their scores say nothing about the words."""
     unknown = loaded.fillers.get("unk")
+    if unknown is None:
+        return
     texts = [item for item in items if item.picture is None and unknown in item.ids]
     counts = [count_unknown(item.tokens, unknown) for item in texts]
     if all(2 * count <= content for count, content in counts):
@@ -189,11 +191,13 @@ def warn_about_unknown_tokens(items: Sequence[EncodedInput], loaded: LoadedModel
     )
 
 
-def _encode_one(value: Any, encoded: Any, loaded: LoadedModel, truncate: bool) -> EncodedInput:
+def _encode_one(
+    value: Any, encoded: Any, loaded: LoadedModel, truncate: bool, size: int | None
+) -> EncodedInput:
     check_no_images(value, loaded)
     if is_chat(value):
         return _encode_chat(value, loaded, truncate)
-    rows = encode_value(value, loaded, truncate, encoded=encoded)
+    rows = encode_value(value, loaded, truncate, encoded=encoded, size=size)
     if len(rows) != 1:
         raise BadEncoding(
             f"An encoded mapping of {len(rows)} rows cannot be one of a list. Give one row each."
@@ -217,8 +221,13 @@ def encode_value(
     truncate: bool,
     cut: Truncation = "longest_first",
     encoded: Any = None,
+    size: int | None = None,
 ) -> list[EncodedInput]:
-    """Encode a text, a pair or a mapping of rows; `cut` says which text of a pair is truncated if it is too long."""
+    """Encode a text, a pair or a mapping of rows; `cut` says which text of a pair is truncated if it is too long.
+
+    `encoded` and `size` are the tokenizer's result and the model's number of token embeddings, where they are known.
+    """
+    size = loaded.vocabulary_size if size is None else size
     if loaded.task == "answer":
         # The question is never cut: it would become another question.
         cut = "only_second"
@@ -235,7 +244,7 @@ def encode_value(
             loaded.tokenizer,
             pad_ids=loaded.pad_ids,
             max_length=loaded.max_length,
-            vocabulary=loaded.vocabulary_size,
+            vocabulary=size,
         )
     else:
         # A prompt is cut at its beginning; the model continues from its end.
@@ -253,7 +262,6 @@ def encode_value(
         )
         if goes_on:
             item = truncate_prompt(strip_closing_tokens(item), loaded.max_length)
-        size = loaded.vocabulary_size
         if size is not None and max(item.ids) >= size:
             raise BadTokenizer(
                 f"The tokenizer gives the id {max(item.ids)}, the model has {size} token embeddings. "
