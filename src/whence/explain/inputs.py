@@ -285,14 +285,10 @@ def _select_features(item: EncodedInput, loaded: LoadedModel) -> EncodedInput:
     """
     config, anchors = loaded.model.config, loaded.anchors
     for name, limit in _FEATURE_LIMITS.items():
-        values = item.features.get(name)
-        bound = getattr(config, limit, None) if values else None
-        if (
-            values
-            and isinstance(bound, int)
-            and bound
-            and not 0 <= min(values) <= max(values) < bound
-        ):
+        values, bound = item.features.get(name), getattr(config, limit, None)
+        if not values or not isinstance(bound, int) or not bound:
+            continue
+        if not 0 <= min(values) <= max(values) < bound:
             raise BadEncoding(
                 f"{name!r} must lie from 0 to {bound - 1}. Got {min(values)} to {max(values)}."
             )
