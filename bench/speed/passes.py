@@ -1,7 +1,6 @@
 """Timed cases of the speed benchmarks: a bare forward, and a trace with its methods from ids to scores."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,11 +8,11 @@ from torch import Tensor
 
 from whence.data.batches import Batch, collate
 from whence.data.tokens import from_mapping
-from whence.explain.pipeline import trace_batch
 from whence.explain.request import MethodRequest, resolve_methods
 from whence.kernels.contract import Implementation, use_implementation
 from whence.models.load import load_model
 from whence.tracing.target import TargetSpec
+from whence.tracing.trace import run_traced
 
 Given = Mapping[str, Any]
 PREDICTED = TargetSpec("predicted", None, "logit")
@@ -48,11 +47,22 @@ def build_reading(
     asked = {
         name: _resolve_request(name) for name in ([names] if isinstance(names, str) else names)
     }
-    loaded = replace(load_model(model), checkpoint=checkpoint)
+    loaded, needs = (
+        load_model(model),
+        frozenset[str]().union(*(one.needs for one in asked.values())),
+    )
 
     def run() -> dict[str, Tensor]:
         with use_implementation(implementation):
-            seen = trace_batch(loaded, batch, list(asked.values()), PREDICTED)
+            seen = run_traced(
+                loaded.model,
+                batch,
+                needs,
+                PREDICTED,
+                loaded.task,
+                readers=len(asked),
+                checkpoint=checkpoint,
+            )
             found = {}
             for name, one in asked.items():
                 returned = one.entry.fn(seen, **one.params)

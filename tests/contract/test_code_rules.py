@@ -50,7 +50,7 @@ BUDGETS = {
     "studies/evaluation": (2_570, 1_650),
     "studies/training": (1_280, 850),
     "tracing": (5_880, 4_200),
-    "trust": (990, 850),
+    "trust": (980, 850),
 }
 MOST_FILES = 280
 MOST_LINES_OF_REPORTS = 4_000  # the room render and every report.py together

@@ -36,7 +36,7 @@ def results(tmp_path_factory):
     made = (
         explainer.explain("a gripping film", method="attcat"),
         explainer.explain(["a gripping film", "dull"], method=["attcat", "rollout"]),
-        models._gpt().generate("the film is", 3, method="attcat"),
+        models.model("gpt").generate("the film is", 3, method="attcat"),
         explainer.trust("a gripping film", method="attcat", budget=200),
         whence.evaluate(explainer, ROWS, ["attcat", "rollout"], ["comprehensiveness"]),
         whence.recommend(explainer, ROWS, budget=400, methods=["attcat", "rollout"]),

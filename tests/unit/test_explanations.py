@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import whence
-from whence.core.errors import CannotRead, UnknownMethod
+from tests.snapshots import models
+from whence.core.errors import BadParameter, CannotRead, UnknownMethod
 from whence.explain.explanation import Explanation
 from whence.explain.explanations import Explanations
 
@@ -120,3 +121,19 @@ def test_arrays_of_listed_targets_and_of_one_text_are_in_the_order_of_the_inputs
     (scores,) = explainer.explain(TEXTS[0], as_arrays=True)["attcat"]
     np.testing.assert_array_equal(scores, explainer.explain(TEXTS[0]).scores)
     assert explainer.explain([], method="attcat", as_arrays=True)["attcat"] == []
+
+
+def test_arrays_of_a_tagger_name_the_input_of_each_entity():
+    tagger = models.model("tags")
+    texts = ["the film is not bad", "a gripping film"]
+    found = tagger.explain(texts, method="grad_x_input", as_arrays=True)
+    objects = tagger.explain(texts, method="grad_x_input")
+    assert found.inputs == [number for number, own in enumerate(objects) for _ in own]
+    for scores, one in zip(found["grad_x_input"], objects.flatten(), strict=True):
+        np.testing.assert_allclose(scores, one.scores, rtol=1e-4, atol=1e-6)
+
+
+def test_arrays_of_a_contrast_of_long_answers_are_refused():
+    generator = models.model("gpt")
+    with pytest.raises(BadParameter, match="Leave as_arrays out"):
+        generator.explain("the film", answer=("is good", "was not bad"), as_arrays=True)

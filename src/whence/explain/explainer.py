@@ -61,9 +61,8 @@ from whence.tracing.trace import Trace, run_traced
 from whence.trust.card import Trust
 
 OneText = str | tuple[str, str]
-Texts = list[
-    Any
-]  # several inputs; a list of chat messages alone is one, and gives an `Explanation`
+# Several inputs; a list of chat messages alone is one, and gives an `Explanation`.
+Texts = list[Any]
 
 
 class ExplainOptions(TaskOptions, total=False):

@@ -219,18 +219,14 @@ class Explanation(Result):
         pieces = split_pieces(self.tokens, self.spans, texts, check_granularity(granularity), marks)
         words = zip(self.spans, self.word_scores, strict=True)
         known = {word.tokens: score for word, score in words} if granularity == "word" else {}
-        return [
-            WordScore(
-                p.text,
-                p.start,
-                p.end,
-                p.segment,
-                p.tokens,
-                float(known.get(p.tokens, self.scores[list(p.tokens)].sum())),
-            )
-            for p in pieces
-            if not p.special
-        ]
+        scored = []
+        for piece in pieces:
+            if not piece.special:
+                places = piece.tokens
+                score = float(known.get(places, self.scores[list(places)].sum()))
+                where = (piece.text, piece.start, piece.end, piece.segment)
+                scored.append(WordScore(*where, places, score))
+        return scored
 
     def trust(
         self,

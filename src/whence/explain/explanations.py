@@ -85,11 +85,7 @@ class Explanations(Result, Sequence[Entry]):
 
     def flatten(self) -> list[Explanation]:
         """Return every single explanation, in order."""
-        return [
-            explanation
-            for entry in self
-            for explanation in (entry.flatten() if isinstance(entry, Explanations) else [entry])
-        ]
+        return [explanation for group in self.group_by_input() for explanation in group]
 
     def group_by_input(self) -> list[list[Explanation]]:
         """Return the explanations of each input, or entity, together."""

@@ -266,11 +266,9 @@ def _find_output_parts(
     outputs: Sequence[Token], text: str | None, granularity: Granularity
 ) -> list[TextPiece]:
     """Return the parts of the answer: its words at granularity "word", else its tokens."""
-    words = (
-        split_words(text, 1, _number_tokens(outputs))
-        if granularity == "word" and text is not None
-        else []
-    )
+    words: list[Word] = []
+    if granularity == "word" and text is not None:
+        words = split_words(text, 1, _number_tokens(outputs))
     parts = [TextPiece(word.text, word.start, word.end, 1, word.tokens) for word in words]
     joined = {token for part in parts for token in part.tokens}
     parts += [

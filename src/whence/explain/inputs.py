@@ -157,7 +157,7 @@ def encode_each(
 
     `refuse` is called for each input that cannot be encoded; without it, the first of them is an error.
     """
-    rest, size = enumerate(texts), loaded.vocabulary_size
+    rest, size = enumerate(texts), loaded.vocabulary_size  # looked up once: it asks the model
     while chunk := list(islice(rest, _TOKENIZE_BATCH)):
         inputs = [  # a list of two texts is a pair
             tuple(value) if isinstance(value, list) and _is_pair(tuple(value)) else value
@@ -182,6 +182,8 @@ def encode_each(
 def warn_about_unknown_tokens(items: Sequence[EncodedInput], loaded: LoadedModel) -> None:
     """Warn where most tokens of a text are unknown: their scores say nothing about the words."""
     unknown = loaded.fillers.get("unk")
+    if unknown is None:
+        return
     texts = [item for item in items if item.picture is None and unknown in item.ids]
     counts = [count_unknown(item.tokens, unknown) for item in texts]
     if all(2 * count <= content for count, content in counts):
@@ -232,7 +234,7 @@ def encode_value(
 ) -> list[EncodedInput]:
     """Encode a text, a pair or a mapping of rows; `cut` says which text of a pair is truncated if it is too long.
 
-    `size` is that of the vocabulary, if the caller knows it.
+    `encoded` and `size` are the tokenizer's result and the model's number of token embeddings, where they are known.
     """
     size = loaded.vocabulary_size if size is None else size
     if loaded.task == "answer":

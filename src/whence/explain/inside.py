@@ -256,11 +256,8 @@ class Inside:
         if key not in self._weights:
             self._require_head(name)
             self._check_size()
-            trace = (
-                self._trace
-                if EDGE_WEIGHT_NEEDS[name] <= {"attention"}
-                else self._run_trace(EDGE_WEIGHT_NEEDS[name])
-            )
+            needs = EDGE_WEIGHT_NEEDS[name]
+            trace = self._trace if needs <= {"attention"} else self._run_trace(needs)
             # The weights of a long input are large: only the last set is kept.
             self._weights = {key: compute_edge_weights(trace, name, residual)}
         return self._weights[key]

@@ -26,9 +26,8 @@ from whence.stats.rank import kendall, top_k_overlap
 
 STATISTICS: tuple[Statistic, ...] = ("entropy", "special", "gradient")
 MAX_CHARACTERS = 25_000_000  # characters of data; a browser gets slow beyond
-_EDGES: dict[EdgeWeightName, int] = {
-    "attention": 2000
-}  # most edges of a flow; 1000 for other edge weights
+# Most edges of a flow; 1000 for other edge weights.
+_EDGES: dict[EdgeWeightName, int] = {"attention": 2000}
 # Most tokens for slow edge weights, which run layers once per token or walk every operation: else a minute.
 _LONGEST: dict[EdgeWeightName, int] = {"value_zeroing": 64, "relevance": 64}
 _WORD_EDGES, _WORD_TOKENS = 150, 48

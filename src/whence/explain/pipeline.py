@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -202,13 +202,12 @@ def explain_batch(
                     scored[request.name] = run(request, answers=answers)
             if origin is None:
                 names = [item.labels or loaded.labels for item in part]
-                results += [
-                    cast(
-                        Any,
-                        {name: BareScores(own.scores[row], target) for name, own in scored.items()},
-                    )
-                    for row, target in enumerate(trace.targets.cpu().describe_rows(names))
-                ]
+                for row, target in enumerate(trace.targets.cpu().describe_rows(names)):
+                    own: Any = {
+                        name: BareScores(result.scores[row], target)
+                        for name, result in scored.items()
+                    }
+                    results.append(own)
                 continue
             results += _build_explanations(
                 explainer, trace, requests, scored, origin=origin, shared=shared, before=before

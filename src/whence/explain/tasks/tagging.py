@@ -27,9 +27,8 @@ class TagScheme:
     """The tags of a model, split into prefix (if any) and kind."""
 
     tags: tuple[str, ...]
-    parts: tuple[
-        tuple[str, str], ...
-    ]  # (prefix or "", kind) by tag; the kind of the outside tag is its own name
+    # (prefix or "", kind) by tag; the kind of the outside tag is its own name.
+    parts: tuple[tuple[str, str], ...]
     outside: str | None
 
     @cached_property
@@ -75,9 +74,9 @@ def parse_scheme(tags: tuple[str, ...]) -> TagScheme:
 
 def _split_tag(tag: str, *, at_end: bool) -> tuple[str, str] | None:
     """Return the prefix, or suffix, of a tag and its kind, if there is one."""
-    letter, sign, kind = (
-        (tag[-1:], tag[-2:-1], tag[:-2]) if at_end else (tag[:1], tag[1:2], tag[2:])
-    )
+    letter, sign, kind = tag[:1], tag[1:2], tag[2:]
+    if at_end:
+        letter, sign, kind = tag[-1:], tag[-2:-1], tag[:-2]
     known = kind and sign in "-_" and letter.upper() in _PREFIXES
     return (letter.upper(), kind) if known else None
 
