@@ -329,12 +329,15 @@ class Tape(TorchFunctionMode):
 
 
 def run_steps(
-    steps: Sequence[TapeStep], known: Mapping[int, Tensor], find: Callable[[int], Tensor]
+    steps: Sequence[TapeStep],
+    known: Mapping[int, Tensor],
+    find: Callable[[int], Tensor],
+    run: Callable[[TapeStep, list[Tensor]], Any] = TapeStep.run,
 ) -> dict[int, Tensor]:
-    """Run steps again in their order from some known values; `find` returns values that are neither known nor computed."""
+    """Run steps again in their order from known values; `find` returns those neither known nor computed."""
     values = dict(known)
     for step in steps:
-        result = step.run([values[n] if n in values else find(n) for n in step.inputs])
+        result = run(step, [values[n] if n in values else find(n) for n in step.inputs])
         for number, value in zip(step.outputs, to_sequence(result), strict=True):
             if number is not None:
                 values[number] = value
