@@ -63,25 +63,22 @@ def contract(
     combination: Combination = "attention",
     *,
     quotient: Tensor | None = None,
+    normalised: bool = False,
 ) -> Tensor:
-    """Return row · mean over heads of f(A, dL/dA, R), (batch, keys), for a row of (batch, queries)."""
+    """Return row · mean over heads of f(A, dL/dA, R), (batch, keys), for a row of (batch, queries).
+
+    With `normalised`, I is added to the mean, and each row of the sum divided by its own sum.
+    """
     kernels = _choose_kernels(layer, row, combination)
-    found: Tensor = kernels.contract(layer, row, combination, quotient)
+    found: Tensor = kernels.contract(layer, row, combination, quotient, normalised=normalised)
     return found
 
 
-@torch.no_grad()
 def contract_normalised(
-    layer: AttentionMaps,
-    row: Tensor,
-    combination: Combination,
-    *,
-    quotient: Tensor | None = None,
+    layer: AttentionMaps, row: Tensor, combination: Combination, *, quotient: Tensor | None = None
 ) -> Tensor:
     """Return row · M with M = I + mean over heads of f(A, dL/dA, R), each row divided by its sum."""
-    kernels = _choose_kernels(layer, row, combination)
-    found: Tensor = kernels.contract(layer, row, combination, quotient, normalised=True)
-    return found
+    return contract(layer, row, combination, quotient=quotient, normalised=True)
 
 
 @torch.no_grad()

@@ -11,6 +11,7 @@ model's own values have.
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -116,6 +117,7 @@ def can_multiply_in_bfloat16(x: Tensor, weight: Tensor) -> bool:
     return x.is_cuda and x.dtype == weight.dtype == torch.bfloat16
 
 
+@dataclass(eq=False)
 class LastSplitInput:
     """Cache of the last input split by sign: queries, keys and values are made of one input.
 
@@ -123,10 +125,8 @@ class LastSplitInput:
     meanwhile; the values of a tape never are.
     """
 
-    def __init__(self) -> None:
-        """Start with an empty cache."""
-        self._input: Tensor | None = None
-        self._parts: Tensor | None = None
+    _input: Tensor | None = None
+    _parts: Tensor | None = None
 
     def split_by_sign(self, x: Tensor) -> Tensor:
         """Return the positive part beside the negative part, (rows, twice the features)."""

@@ -300,7 +300,8 @@ class _Contraction:
         has_weight = row.ne(0).cpu() if asks and row is not None else None
         if has_weight is not None and bool(has_weight.all()):
             row = has_weight = None
-        for inputs in _iterate_slices(len(layer.v), size.inputs):
+        for start in range(0, len(layer.v), size.inputs):
+            inputs = slice(start, start + size.inputs)
             for rows in self._iterate_rows(inputs, size.rows, has_weight):
                 if isinstance(rows, slice):
                     keys = visible.reach(rows, key_count)
@@ -313,7 +314,8 @@ class _Contraction:
                 ):
                     weightless = row[inputs, rows].eq(0)[:, None, :, None]
                     mask = replace(mask, masks=(*mask.masks, weightless))
-                for heads in _iterate_slices(layer.heads, size.heads):
+                for head in range(0, layer.heads, size.heads):
+                    heads = slice(head, min(layer.heads, head + size.heads))
                     place = TilePosition(inputs, heads, rows, keys)
                     tile = self._compute_weights(place, mask)
                     if self._factors:
@@ -328,7 +330,8 @@ class _Contraction:
     ) -> Iterator[RowSelection]:
         """Yield the rows with a weight in some of the inputs, or all rows where that is not known."""
         if has_weight is None:
-            yield from _iterate_slices(self.layer.length, size)
+            for start in range(0, self.layer.length, size):
+                yield slice(start, min(self.layer.length, start + size))
             return
         numbers = has_weight[inputs].any(0).nonzero().squeeze(1)
         for part in torch.split(numbers, size) if len(numbers) else ():
@@ -396,8 +399,3 @@ class _Contraction:
             buffer = torch.empty(size, dtype=self.dtype, device=self.layer.v.device)
             self._buffers[name] = buffer
         return buffer[:size].view(*shape)
-
-
-def _iterate_slices(total: int, size: int) -> Iterator[slice]:
-    for start in range(0, total, size):
-        yield slice(start, min(total, start + size))

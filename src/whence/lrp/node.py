@@ -148,6 +148,7 @@ STABILISERS: dict[StabiliserName, Stabiliser] = {
 CarriedValues = Sequence[Tensor | None]
 
 
+@dataclass
 class SparseRows:
     """Finder of the rows that carry relevance: above the last attention only those the prediction reads.
 
@@ -155,9 +156,7 @@ class SparseRows:
     and the search stops.
     """
 
-    def __init__(self) -> None:
-        """Start with the search switched on."""
-        self._few = True
+    _few: bool = True
 
     def rows(self, carried: Tensor) -> Tensor | None:
         """Return the rows with a non-zero entry, of a tensor flattened to rows; None if most have one."""
@@ -181,6 +180,7 @@ class RuleNode:
     gates: list[bool]  # true: the output of an activation
     samples: int  # inputs in the batch
     stabiliser: Stabiliser
+    # Of the whole propagation, if there is one.
     sparse: SparseRows = field(default_factory=SparseRows)
     lately: LastSplitInput = field(default_factory=LastSplitInput)
 
@@ -194,8 +194,6 @@ class RuleNode:
         stabiliser: Stabiliser,
         live: Container[int | None] | None = None,
         gates: Container[int | None] = (),
-        sparse: SparseRows | None = None,
-        lately: LastSplitInput | None = None,
     ) -> "RuleNode":
         """Build the node of a step from its tape; with `live` None every input is live."""
         return cls(
@@ -207,8 +205,6 @@ class RuleNode:
             [number in gates for number in step.inputs],
             samples,
             stabiliser,
-            sparse or SparseRows(),
-            lately or LastSplitInput(),
         )
 
     @cached_property

@@ -92,15 +92,9 @@ def propagate_tape(
         if rule is None:
             raise table.build_no_rule_error(step)
         node = RuleNode.at(
-            tape,
-            step,
-            samples=samples,
-            stabiliser=stabiliser,
-            live=live,
-            gates=gates,
-            sparse=sparse,
-            lately=lately,
+            tape, step, samples=samples, stabiliser=stabiliser, live=live, gates=gates
         )
+        node.sparse, node.lately = sparse, lately
         input_values = rule(node, carried)
         if watch is not None:
             watch(node, carried, input_values)

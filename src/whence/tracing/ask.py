@@ -224,7 +224,6 @@ class ModelQuery:
         self._logits = logits
         self._targets = targets
         self._device = batch.real.device
-        self._pad_id = pad_id
         self._policy = policy
         self._checkpoint = checkpoint
         self._keep = answers is not None

@@ -118,52 +118,37 @@ def evaluate_at_embeddings(
     # Copied outside inference mode, because tensors that were made in it cannot be differentiated.
     with torch.inference_mode(False):
         inputs = {name: values.clone() for name, values in batch.inputs.items()}
-        batch, leaf = (
-            replace(batch, inputs=inputs, real=batch.real.clone()),
-            vectors.detach().clone(),
-        )
-        targets = targets.at(torch.arange(len(leaf), device=leaf.device))
-    evaluate = partial(_evaluate_at_embeddings, model, batch, leaf, targets, of=of, slope=slope)
-    values, grad = run_without_dense_masks(model, partial(evaluate, checkpoint=checkpoint))
+        copied = replace(batch, inputs=inputs, real=batch.real.clone())
+        points = vectors.detach().clone()
+        own = targets.at(torch.arange(len(points), device=points.device))
+
+    def evaluate(checkpoint: bool) -> tuple[Tensor, Tensor | None]:
+        with restore_on_exit(model) as stack:
+            stack.enter_context(torch.inference_mode(not slope))
+            leaf, checkpoints = points.detach().requires_grad_(slope), BlockCheckpoints()
+            with ExitStack() as hooks:
+                if slope and checkpoint and get_facts(model).is_checkpointable:
+                    checkpoints.watch(model, hooks)
+                logits = _compute_logits(model, copied, leaf, stack)
+            value, grad = own.value(logits, of), None
+            if value.requires_grad:
+                scale = own.compute_gradient_scale(logits, of)
+                scaled_value = value if scale is None else value * scale
+                try:
+                    with checkpoints.run_again():
+                        (grad,) = torch.autograd.grad(scaled_value.sum(), leaf, allow_unused=True)
+                except UnsuitableModel as error:
+                    mark_uncheckpointable(model, error)
+                    return evaluate(False)
+                if grad is not None and scale is not None:
+                    grad = undo_gradient_scale(grad, scale)
+        # Cloned outside inference mode, so that the caller may differentiate through the value.
+        return value.detach().clone(), grad
+
+    values, grad = run_without_dense_masks(model, partial(evaluate, checkpoint))
     if slope and grad is None:
         raise build_no_gradient_error()
-    return values, leaf.new_empty(0) if grad is None else grad
-
-
-def _evaluate_at_embeddings(
-    model: Any,
-    batch: Batch,
-    leaf: Tensor,
-    targets: ResolvedTargets,
-    *,
-    of: OutputScale | None,
-    slope: bool,
-    checkpoint: bool,
-) -> tuple[Tensor, Tensor | None]:
-    with restore_on_exit(model) as stack:
-        stack.enter_context(torch.inference_mode(not slope))
-        leaf = leaf.detach().requires_grad_(slope)
-        checkpoints = BlockCheckpoints()
-        with ExitStack() as hooks:
-            if slope and checkpoint and get_facts(model).is_checkpointable:
-                checkpoints.watch(model, hooks)
-            logits = _compute_logits(model, batch, leaf, stack)
-        value, grad = targets.value(logits, of), None
-        if value.requires_grad:
-            scale = targets.compute_gradient_scale(logits, of)
-            scaled_value = value if scale is None else value * scale
-            try:
-                with checkpoints.run_again():
-                    (grad,) = torch.autograd.grad(scaled_value.sum(), leaf, allow_unused=True)
-            except UnsuitableModel as error:
-                mark_uncheckpointable(model, error)
-                return _evaluate_at_embeddings(
-                    model, batch, leaf, targets, of=of, slope=True, checkpoint=False
-                )
-            if grad is not None and scale is not None:
-                grad = undo_gradient_scale(grad, scale)
-    # Cloned outside inference mode, so that the caller may differentiate through the value.
-    return value.detach().clone(), grad
+    return values, points.new_empty(0) if grad is None else grad
 
 
 def _compute_logits(model: Any, batch: Batch, leaf: Tensor, stack: ExitStack) -> Tensor:

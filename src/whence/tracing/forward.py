@@ -58,8 +58,8 @@ def list_replaceable_implementations(model: Any) -> list[str | None]:
 def route_unobserved(model: Any) -> Iterator[Callable[..., Any]]:
     """Yield a runner of work that calls the model at least once, with its attention routed if it can be.
 
-    It takes the work and, optionally, whether its result agrees with the model left to itself. Work is
-    repeated unrouted if routing failed.
+    Work is repeated unrouted if routing failed. With a batch, which the work runs the model on, its output is
+    checked, once, against the model's own.
     """
     with hold_parts(model), ExitStack() as routing:
         own, used = list_replaceable_implementations(model), set[bool]()
@@ -68,7 +68,7 @@ def route_unobserved(model: Any) -> Iterator[Callable[..., Any]]:
             routing.enter_context(set_variable(weight_edit, None))
             routing.enter_context(route_attention(model, lambda _: used.add(True)))
 
-        def run(work: Callable[[], Any], agrees: Callable[[Any], bool] = lambda _: True) -> Any:
+        def run(work: Callable[[], Any], batch: Batch | None = None) -> Any:
             if not own:
                 return work()
             try:
@@ -78,7 +78,10 @@ def route_unobserved(model: Any) -> Iterator[Callable[..., Any]]:
                 if used or "eager" not in own or is_out_of_memory(error):
                     raise
             else:
-                if used and agrees(result):
+                if used and (
+                    batch is None
+                    or is_faithful(model, "seam", batch, select_output_tensors(result), work)
+                ):
                     return result
             # The model bypassed the routing, perhaps with masks that it does not take, or gave other outputs.
             get_facts(model).is_routable = False
@@ -158,15 +161,7 @@ def compute_logits(model: Any, batch: Batch) -> Tensor:
 def run_unobserved(model: Any, batch: Batch) -> Any:
     """Run the model without recording, and return its output, checked once against its own pass."""
     with route_unobserved(model) as run:
-        return _run_checked(run, model, batch)
-
-
-def _run_checked(run: Callable[..., Any], model: Any, batch: Batch) -> Any:
-    forward = partial(run_forward, model, batch)
-    return run(
-        forward,
-        lambda output: is_faithful(model, "seam", batch, select_output_tensors(output), forward),
-    )
+        return run(partial(run_forward, model, batch), batch)
 
 
 @contextmanager
@@ -178,7 +173,7 @@ def open_plain_forward(model: Any) -> Iterator[Callable[[Batch], Tensor]]:
         def compute(batch: Batch) -> Tensor:
             # The same random state for every pass: Reformer draws its hashes.
             with torch.random.fork_rng(devices=sorted(devices)):
-                output = _run_checked(run, model, batch)
+                output = run(partial(run_forward, model, batch), batch)
             return check_finite(read_logits(output, batch, type(model).__name__), "logits")
 
         yield compute

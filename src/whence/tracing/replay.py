@@ -19,7 +19,7 @@ from whence.data.batches import Batch
 from whence.kernels.maps import multiply_by_head
 from whence.tracing.attention_layer import AttentionLayer, ComputedAttention
 from whence.tracing.sdpa import attend
-from whence.tracing.tape import Slot, Tape, TapeStep, narrow_steps, narrow_values
+from whence.tracing.tape import Slot, Tape, TapeStep, narrow_steps, narrow_values, run_steps
 from whence.tracing.target import TargetSpec, check_finite
 from whence.tracing.trace import Trace, run_traced
 
@@ -138,19 +138,13 @@ class AttentionReplay:
         known: Mapping[int, Tensor],
         swaps: Mapping[int, AttentionReplacement],
     ) -> dict[int, Tensor]:
-        values = dict(known)
-        for step in steps:
-            inputs = [values[number] for number in step.inputs]
+        def run(step: TapeStep, inputs: list[Tensor]) -> Any:
             place = next((out for out in step.outputs if out in swaps), None)
-            if place is not None:
-                values[place] = self._replace_attention(step, inputs, place, swaps[place])
-                continue
-            result = step.run(inputs)
-            results = result if isinstance(result, list | tuple) else (result,)
-            for number, value in zip(step.outputs, results, strict=True):
-                if number is not None:
-                    values[number] = value
-        return values
+            if place is None:
+                return step.run(inputs)
+            return self._replace_attention(step, inputs, place, swaps[place])
+
+        return run_steps(steps, known, known.__getitem__, run)
 
     def _replace_attention(
         self, step: TapeStep, inputs: Sequence[Tensor], place: int, swap: AttentionReplacement

@@ -152,12 +152,6 @@ class _TapeValue:
     version: int  # of the tensor when it was recorded
 
 
-class _OpenCall(NamedTuple):
-    place: "ModuleLocation"
-    first: int
-    inputs: tuple[int, ...]
-
-
 class Tape(TorchFunctionMode):
     """A mode that records each operation that depends on the input while a model runs.
 
@@ -173,7 +167,8 @@ class Tape(TorchFunctionMode):
         # By identity; the tensors stay alive while the tape runs, so that no identity is reused.
         self._numbers: dict[int, int] = {}
         self._alive: list[Tensor] = []
-        self._open: list[_OpenCall] = []
+        # Of the open calls of modules: where the module is, its first step, and its inputs.
+        self._open: list[tuple[ModuleLocation, int, tuple[int, ...]]] = []
         self._places: dict[int, ModuleLocation] = {}  # of modules, by identity
         self._running = True
         self._thread = get_ident()  # another thread may run the hooked model meanwhile
@@ -227,7 +222,7 @@ class Tape(TorchFunctionMode):
         known = self._numbers
         values = (*args, *kwargs.values()) if kwargs else args
         numbers = tuple([known[id(x)] for x in values if id(x) in known])
-        self._open.append(_OpenCall(self._places[id(module)], len(self.steps), numbers))
+        self._open.append((self._places[id(module)], len(self.steps), numbers))
 
     def _leave(self, module: nn.Module, _: tuple[Any, ...], output: Any) -> None:
         if get_ident() != self._thread:
@@ -308,7 +303,7 @@ class Tape(TorchFunctionMode):
         return result
 
     def _path(self) -> tuple[str, ...]:
-        return self._open[-1].place.path if self._open else ()
+        return self._open[-1][0].path if self._open else ()
 
     def _put_slots(self, tree: Any, numbers: list[int]) -> Any:
         """Replace every recorded value by a slot, and collect the values' numbers."""
@@ -334,12 +329,15 @@ class Tape(TorchFunctionMode):
 
 
 def run_steps(
-    steps: Sequence[TapeStep], known: Mapping[int, Tensor], find: Callable[[int], Tensor]
+    steps: Sequence[TapeStep],
+    known: Mapping[int, Tensor],
+    find: Callable[[int], Tensor],
+    run: Callable[[TapeStep, list[Tensor]], Any] = TapeStep.run,
 ) -> dict[int, Tensor]:
-    """Run steps again in their order from some known values; `find` returns values that are neither known nor computed."""
+    """Run steps again in their order from known values; `find` returns those neither known nor computed."""
     values = dict(known)
     for step in steps:
-        result = step.run([values[n] if n in values else find(n) for n in step.inputs])
+        result = run(step, [values[n] if n in values else find(n) for n in step.inputs])
         for number, value in zip(step.outputs, to_sequence(result), strict=True):
             if number is not None:
                 values[number] = value

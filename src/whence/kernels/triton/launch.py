@@ -83,10 +83,10 @@ def contract(
     with _use_device(row.device):
         args = _build_kernel_arguments(cast(FactoredMaps, layer), combination, quotient)
         if not normalised:
-            return _launch_contract(args, row)
-        sums = _launch_gather(args, torch.ones_like(row), row)
+            return _launch(args, row)
+        sums = _launch(args, torch.ones_like(row), gathers=True, row=row)
         shared = torch.where(row != 0, row / (1 + sums), row)
-        return shared + _launch_contract(args, shared)
+        return shared + _launch(args, shared)
 
 
 def gather(
@@ -95,41 +95,33 @@ def gather(
     """Return mean over heads of f(A, dL/dA, R) · columns, (batch, queries, 1), for (batch, keys, 1)."""
     with _use_device(columns.device):
         args = _build_kernel_arguments(cast(FactoredMaps, layer), combination, quotient)
-        return _launch_gather(args, columns)[:, :, None]
+        return _launch(args, columns, gathers=True)[:, :, None]
 
 
-def _launch_contract(args: "_KernelArguments", row: Tensor) -> Tensor:
+def _launch(
+    args: "_KernelArguments", given: Tensor, *, gathers: bool = False, row: Tensor | None = None
+) -> Tensor:
+    """Multiply a row with the map or, if it `gathers`, the map with one column.
+
+    With a row of weights, blocks of queries without a weight are skipped.
+    """
     batch, heads, queries, keys = args.shape
-    block = select_contract_settings(args.features, args.size, args.relevance)
-    out = torch.empty(batch, heads, keys, dtype=args.work, device=row.device)
+    table = _GATHER_SETTINGS if gathers else _CONTRACT_SETTINGS
+    block = select_settings(table, args.features, args.size, args.relevance)
+    count, size = (queries, block.queries) if gathers else (keys, block.keys)
+    out = torch.empty(batch, heads, count, dtype=args.work, device=given.device)
+    weights = (None if row is None else row.contiguous(),) if gathers else ()
+    steps = (keys, keys, queries) if gathers else (queries, keys)  # from input to input
     launch_kernel(
-        contract_kernel,
-        (batch * heads * triton.cdiv(keys, block.keys), 1, 1),
-        (*args.tensors, args.logsumexp, row.contiguous(), args.real, out),
-        (*args.strides, queries, keys, queries, keys),
+        gather_kernel if gathers else contract_kernel,
+        (batch * heads * triton.cdiv(count, size), 1, 1),
+        (*args.tensors, args.logsumexp, given.contiguous(), args.real, *weights, out),
+        (*args.strides, *steps, queries, keys),
         (*args.constants, block.keys, block.queries),
         num_warps=block.warps,
         num_stages=block.stages,
     )
-    return out.sum(1).to(row.dtype)
-
-
-def _launch_gather(args: "_KernelArguments", columns: Tensor, row: Tensor | None = None) -> Tensor:
-    """Gather one column; with a row of weights, blocks of queries without a weight are skipped."""
-    batch, heads, queries, keys = args.shape
-    block = select_gather_settings(args.features, args.size, args.relevance)
-    out = torch.empty(batch, heads, queries, dtype=args.work, device=columns.device)
-    launch_kernel(
-        gather_kernel,
-        (batch * heads * triton.cdiv(queries, block.queries), 1, 1),
-        (*args.tensors, args.logsumexp, columns.contiguous(), args.real,
-         None if row is None else row.contiguous(), out),
-        (*args.strides, keys, keys, queries, queries, keys),
-        (*args.constants, block.keys, block.queries),
-        num_warps=block.warps,
-        num_stages=block.stages,
-    )  # fmt: skip
-    return out.sum(1).to(columns.dtype)
+    return out.sum(1).to(given.dtype)
 
 
 class _KernelArguments(NamedTuple):
@@ -162,7 +154,7 @@ def _build_kernel_arguments(
     visible, shape = layer.visible, (*q.shape[:3], k.shape[2])
     real = None if visible.keys is None else visible.keys.contiguous()
     width, value_width = q.shape[3], v.shape[3]
-    features, value_features = _round_up_features(width), _round_up_features(value_width)
+    features, value_features = round_up_features(width), round_up_features(value_width)
     sums = ensure_logsumexp(layer)
     main = (q, k, v, grad, share)
     strides = [step for one in main for step in ((0, 0, 0) if one is None else one.stride()[:3])]
@@ -209,11 +201,11 @@ def _compute_logsumexp(layer: FactoredMaps, work: torch.dtype) -> Tensor:
     )
     (batch, heads, queries, width), keys = q.shape, k.shape[2]
     real = None if visible.keys is None else visible.keys.contiguous()
-    block = select_gather_settings(_round_up_features(width), q.element_size(), False)
+    block = select_settings(_GATHER_SETTINGS, round_up_features(width), q.element_size(), False)
     logsumexp = torch.empty(batch, heads, queries, dtype=work, device=q.device)
     logsumexp_kernel[(batch * heads * triton.cdiv(queries, block.queries),)](
         q, k, real, logsumexp, *q.stride()[:3], *k.stride()[:3], keys, queries, keys,
-        heads, heads // k.shape[1], width, _round_up_features(width), compute_scale(layer), layer.softcap,
+        heads, heads // k.shape[1], width, round_up_features(width), compute_scale(layer), layer.softcap,
         visible.left, visible.right, _TRITON_DTYPES[work], _DOT_PRECISIONS[q.dtype][0],
         block.keys, block.queries, num_warps=block.warps, num_stages=block.stages,
     )  # fmt: skip
@@ -231,7 +223,8 @@ def _make_features_contiguous(tensor: Tensor) -> Tensor:
     return tensor if tensor.stride(3) == 1 else tensor.contiguous()
 
 
-def _round_up_features(width: int) -> int:
+def round_up_features(width: int) -> int:
+    """Return the features of a block that holds a head's."""
     return max(_MIN_FEATURES, 1 << (width - 1).bit_length())
 
 
@@ -360,11 +353,8 @@ _GATHER_SETTINGS = {
 _DOUBLE_SETTINGS = LaunchSettings(16, 16, 4, 1)
 
 
-def select_contract_settings(features: int, size: int, relevance: bool) -> LaunchSettings:
-    """Return the settings for row times map, from the features of a head and the bytes of a number."""
-    return _DOUBLE_SETTINGS if size == 8 else _CONTRACT_SETTINGS[size, max(64, features), relevance]
-
-
-def select_gather_settings(features: int, size: int, relevance: bool) -> LaunchSettings:
-    """Return the settings for map times column, from the features of a head and the bytes of a number."""
-    return _DOUBLE_SETTINGS if size == 8 else _GATHER_SETTINGS[size, max(64, features), relevance]
+def select_settings(
+    table: dict[tuple[int, int, bool], LaunchSettings], features: int, size: int, relevance: bool
+) -> LaunchSettings:
+    """Return the settings for the features of a head and the bytes of a number."""
+    return _DOUBLE_SETTINGS if size == 8 else table[size, max(64, features), relevance]

@@ -14,9 +14,9 @@ import triton.language as tl
 from torch import Tensor
 
 from whence.kernels.maps import FactoredMaps, VisibleKeys
-from whence.kernels.triton.launch import ensure_logsumexp
+from whence.kernels.triton.launch import ensure_logsumexp, round_up_features
 from whence.kernels.triton.pointwise_kernels import divide_stabilised
-from whence.kernels.triton.tile import launch_kernel
+from whence.kernels.triton.tile import LOG2_E, launch_kernel
 
 _UNBOUNDED = 1 << 30
 # Up to this many queries, a search for those that carry relevance costs more than it saves.
@@ -69,7 +69,7 @@ def share(
         _UNBOUNDED if visible.right is None else visible.right,
         float(width**-0.5 if layer.scale is None else layer.scale),
     ]  # fmt: skip
-    wide, wide_values = _round_up_width(width), _round_up_width(values)
+    wide, wide_values = round_up_features(width), round_up_features(values)
     sizes = (width, wide, values, wide_values)
     settings = (size, signed, masked, visible.keys is not None, precision)
     over_keys, over_queries = _select_block_sizes(q.dtype, max(wide, wide_values))
@@ -129,13 +129,6 @@ def _make_rows_contiguous(tensor: Tensor) -> Tensor:
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
-def _round_up_width(width: int) -> int:
-    return max(16, 1 << (width - 1).bit_length())
-
-
-_LOG2_E: tl.constexpr = tl.constexpr(1.4426950408889634)
-
-
 @triton.jit
 def _apply_mask_rule(
     to_map, scores, scale, SIZE: tl.constexpr, SIGNED: tl.constexpr, MASKED: tl.constexpr
@@ -153,7 +146,7 @@ def _compute_tile(
     SIZE: tl.constexpr, SIGNED: tl.constexpr, MASKED: tl.constexpr, BANDED: tl.constexpr,
 ):  # fmt: skip
     """Return a tile's weights, twice its relevance before and after the mask, and that over the scores."""
-    weight = tl.exp2(scores * (scale * _LOG2_E) - lse * _LOG2_E)
+    weight = tl.exp2(scores * (scale * LOG2_E) - lse * LOG2_E)
     if BANDED:
         weight = tl.where(visible & (j <= i + right) & (j >= i - left), weight, 0.0)
     to_map = weight * products
