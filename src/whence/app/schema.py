@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from whence.core.types import PassCount, Prediction, Target, Token, Word
+
 Label = str
 Grid = list[list[float | None]]  # layers x heads
 
@@ -75,46 +77,6 @@ class Source(ResponseModel):
     dropped: int
 
 
-class Token(ResponseModel):
-    """One token; offsets count characters of its own segment."""
-
-    text: str
-    start: int | None
-    end: int | None
-    segment: int
-    special: bool
-    id: int
-
-
-class Word(ResponseModel):
-    """One word, and the numbers of its tokens."""
-
-    text: str
-    start: int | None
-    end: int | None
-    segment: int
-    tokens: list[int]
-
-
-class Prediction(ResponseModel):
-    """The prediction of the model."""
-
-    label: Label
-    index: int
-    probability: float | None
-    probabilities: dict[str, float]
-    logits: list[float]
-
-
-class Target(ResponseModel):
-    """Which output is explained."""
-
-    label: Label
-    index: int
-    against: "Target | None"
-    of: Literal["logit", "probability"]
-
-
 class Scale(ResponseModel):
     """The colour scale of scores: the score of full colour, its unit, and the floor below which a score does not matter."""
 
@@ -165,13 +127,6 @@ class Input(RequestModel):
 Provenance = dict[str, Any]
 
 
-class Passes(ResponseModel):
-    """How often the model ran."""
-
-    forward: int
-    backward: int
-
-
 WordsBy = Literal["sum", "mean", "measured"]
 
 
@@ -189,7 +144,7 @@ class MethodExplanation(ResponseModel):
     words_by: WordsBy = "sum"  # how a word's score comes about
     scale: Scale | None = None  # null: from an older file
     axioms: dict[str, float]
-    passes: Passes
+    passes: PassCount
     seconds: float
     dtype: str
     pixels: str | None = None  # base64 of a score for each pixel, where the method gives one
@@ -317,7 +272,7 @@ class TrustMethod(ResponseModel):
     scores: list[float]
     word_scores: list[float]
     scale: Scale | None = None
-    passes: Passes
+    passes: PassCount
     verdict: str
     sentence: str
     tests: list[TrustTest]

@@ -1610,7 +1610,7 @@ export interface components {
             params: {
                 [key: string]: unknown;
             };
-            passes: components["schemas"]["Passes"];
+            passes: components["schemas"]["PassCount"];
             /** Pixels */
             pixels?: string | null;
             scale?: components["schemas"]["Scale"] | null;
@@ -1781,10 +1781,10 @@ export interface components {
             change: components["schemas"]["Interval"];
         };
         /**
-         * Passes
-         * @description How often the model ran.
+         * PassCount
+         * @description The number of forward and backward passes for one input.
          */
-        Passes: {
+        PassCount: {
             /** Backward */
             backward: number;
             /** Forward */
@@ -1837,7 +1837,7 @@ export interface components {
         };
         /**
          * Prediction
-         * @description The prediction of the model.
+         * @description The model's prediction; a regression has a value instead of probabilities.
          */
         Prediction: {
             /** Index */
@@ -2208,16 +2208,17 @@ export interface components {
         };
         /**
          * Target
-         * @description Which output is explained.
+         * @description The scalar that is explained: one output, or the difference of two.
          */
         Target: {
-            against: components["schemas"]["Target"] | null;
+            against?: components["schemas"]["Target"] | null;
             /** Index */
             index: number;
             /** Label */
             label: string;
             /**
              * Of
+             * @default logit
              * @enum {string}
              */
             of: "logit" | "probability";
@@ -2233,7 +2234,7 @@ export interface components {
         };
         /**
          * Token
-         * @description One token; offsets count characters of its own segment.
+         * @description One token; `text` is its part of the input, characters `start` to `end` of its segment.
          */
         Token: {
             /** End */
@@ -2290,7 +2291,7 @@ export interface components {
             params: {
                 [key: string]: unknown;
             };
-            passes: components["schemas"]["Passes"];
+            passes: components["schemas"]["PassCount"];
             scale?: components["schemas"]["Scale"] | null;
             /** Scores */
             scores: number[];
@@ -2429,7 +2430,7 @@ export interface components {
         };
         /**
          * Word
-         * @description One word, and the numbers of its tokens.
+         * @description A run of characters that no token crosses, and the tokens it is made of.
          */
         Word: {
             /** End */
