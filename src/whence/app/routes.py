@@ -4,7 +4,6 @@ Quick requests wait for their model and are answered at once; long work is start
 server-sent events and cancelled by id. Function names become operation ids in openapi.json.
 """
 
-from functools import partial
 from importlib.resources import files
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
@@ -65,121 +64,72 @@ async def columns(id: str, body: schema.ColumnsRequest, state: AppStateDependenc
 
 
 explain_router = APIRouter(tags=["explain"])
-
-
-@explain_router.post("/explain", response_model=schema.Explanations)
-async def explain(body: schema.ExplainRequest, state: AppStateDependency, request: Request) -> Any:
-    """Explain one input by one method or several."""
-    return await state.ask(request, "explain", body, answers.explain_input)
-
-
-@explain_router.post("/flow", response_model=schema.Flow)
-async def flow(body: schema.FlowRequest, state: AppStateDependency, request: Request) -> Any:
-    """Compute the flow through the model for one input."""
-    return await state.ask(request, "flow", body, answers.compute_flow)
-
-
-@explain_router.post("/heads", name="heads", response_model=schema.Heads)
-async def answer_heads(
-    body: schema.HeadsRequest, state: AppStateDependency, request: Request
-) -> Any:
-    """Give one number for each head; "ablation" is a job instead."""
-    if body.statistic == "ablation":
-        raise BadParameter(
-            "The statistic 'ablation' runs the model for each head: ask for it as a job, at /api/jobs/heads."
-        )
-    return await state.ask(request, "heads", body, answers.compute_head_statistic)
-
-
-@explain_router.post(
-    "/tensors",
-    response_class=Response,
-    responses=describe_content(
+jobs_router = APIRouter(prefix="/jobs", tags=["jobs"])
+_TENSORS_RESPONSE: dict[str, Any] = {
+    "response_class": Response,
+    "responses": describe_content(
         "The arrays as safetensors.",
         {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     ),
-)
-async def tensors(
-    body: schema.TensorsRequest, state: AppStateDependency, request: Request
-) -> Response:
-    """Give attention in bulk: single maps in float32, or all of them as thumbnails."""
-    return await state.ask(request, "tensors", body, answers.read_tensors)
+}
 
 
-@explain_router.post("/compare", name="compare", response_model=schema.InputComparison)
-async def answer_compare(
-    body: schema.CompareRequest, state: AppStateDependency, request: Request
-) -> Any:
-    """Hold two models against each other on one input."""
-    return await state.ask_both(request, "compare", body, answers.compare_on_input)
+def _add_question(name: str) -> None:
+    """Add the route of a quick question, answered at once."""
+    answer = answers.QUESTIONS[name]
+
+    async def ask(body: Any, state: AppStateDependency, request: Request) -> Any:
+        if name == "heads" and body.statistic == "ablation":
+            raise BadParameter(
+                "The statistic 'ablation' runs the model for each head: ask for it as a job, at /api/jobs/heads."
+            )
+        return await state.ask(request, name, body, answer)
+
+    ask.__annotations__["body"] = answer.__annotations__["request"]
+    response = {"response_model": answer.__annotations__["return"]}
+    options = _TENSORS_RESPONSE if name == "tensors" else response
+    explain_router.post(f"/{name}", name=name, description=answer.__doc__, **options)(ask)
 
 
-jobs_router = APIRouter(prefix="/jobs", tags=["jobs"])
-post_job = partial(jobs_router.post, status_code=202, response_model=schema.Job)
+def _add_job(name: str, answer: answers.Answer, *, with_data: bool = False) -> None:
+    """Add the route that starts a job; what is asked of one model about a data set has its id in the path."""
+
+    async def begin(body: Any, state: AppStateDependency) -> Any:
+        more = {"data": state.data.get(body.data)} if hasattr(body, "data") else {}
+        return state.begin(name, body, answer, **more)
+
+    async def begin_with_data(data: str, body: Any, state: AppStateDependency) -> Any:
+        return state.begin(name, body, answer, data=state.data.get(data))
+
+    endpoint = begin_with_data if with_data else begin
+    endpoint.__annotations__["body"] = answer.__annotations__["request"]
+    path = f"/{name}/{{data}}" if with_data else f"/{name}"
+    jobs_router.post(
+        path, name=name, description=answer.__doc__, status_code=202, response_model=schema.Job
+    )(endpoint)
 
 
-@post_job("/trust")
-async def trust(body: schema.TrustRequest, state: AppStateDependency) -> Any:
-    """Test explanations on this very input."""
-    return state.begin("trust", body, answers.compute_trust, model=body.input.model)
-
-
-@post_job("/verify")
-async def verify(body: schema.VerifyRequest, state: AppStateDependency) -> Any:
-    """Knock edges out, and as many random ones."""
-    return state.begin("verify", body, answers.verify_edges, model=body.input.model)
-
-
-@post_job("/generate")
-async def generate(body: schema.GenerateRequest, state: AppStateDependency) -> Any:
-    """Let a language model continue a prompt, and explain each token of its answer."""
-    return state.begin("generate", body, answers.explain_generation, model=body.input.model)
-
-
-@post_job("/heads", name="heads")
-async def start_heads_job(body: schema.HeadsRequest, state: AppStateDependency) -> Any:
-    """Give one number for each head, also where the model has to run for each."""
-    return state.begin("heads", body, answers.compute_head_statistic, model=body.input.model)
-
-
-@post_job("/compare", name="compare")
-async def start_compare_job(body: schema.CompareDataRequest, state: AppStateDependency) -> Any:
-    """Compare two models over a data set."""
-    dataset = state.data.get(body.data)
-    return state.begin_both("compare", body, answers.compare_over_dataset, data=dataset)
-
-
-@post_job("/predict/{data}")
-async def predict(data: str, body: schema.PredictRequest, state: AppStateDependency) -> Any:
-    """Predict a data set."""
-    dataset = state.data.get(data)
-    return state.begin("predict", body, answers.predict_dataset, model=body.model, data=dataset)
-
-
-@post_job("/words/{data}")
-async def words(data: str, body: schema.WordsRequest, state: AppStateDependency) -> Any:
-    """Find the words that each class leans on."""
-    dataset = state.data.get(data)
-    return state.begin("words", body, answers.find_class_words, model=body.model, data=dataset)
-
-
-@post_job("/habits/{data}")
-async def habits(data: str, body: schema.HabitsRequest, state: AppStateDependency) -> Any:
-    """Count the kinds of positions that heads attend to."""
-    dataset = state.data.get(data)
-    return state.begin("habits", body, answers.find_head_habits, model=body.model, data=dataset)
+for _name in ("explain", "flow", "heads", "tensors", "compare"):
+    _add_question(_name)
+for _name in ("trust", "verify", "generate", "heads"):
+    _add_job(_name, answers.QUESTIONS[_name])
+_add_job("compare", answers.compare_over_dataset)
+for _name, _answer in answers.DATASET_QUESTIONS.items():
+    _add_job(_name, _answer, with_data=True)
 
 
 @jobs_router.get("/{id}", response_model=schema.Job)
 async def job(id: str, state: AppStateDependency) -> Any:
     """Return the state of a job, and its result when done."""
-    return state.jobs.describe(id)
+    return state.jobs.get(id).describe()
 
 
 @jobs_router.delete("/{id}", response_model=schema.Job)
 async def cancel(id: str, state: AppStateDependency) -> Any:
-    """Cancel a job, queued or running."""
-    return state.jobs.cancel(id)
+    """Cancel a job, queued or running; one that has ended stays as it is."""
+    task = state.jobs.get(id)
+    task.cancel()
+    return task.describe()
 
 
 @jobs_router.get(
@@ -192,10 +142,7 @@ async def cancel(id: str, state: AppStateDependency) -> Any:
 )
 async def events(id: str, state: AppStateDependency) -> StreamingResponse:
     """Tell of a job's progress until it has ended."""
-    state.jobs.describe(id)  # an unknown job is an error, not a stream
-    return StreamingResponse(
-        stream(lambda: state.jobs.describe(id, result=False)), media_type="text/event-stream"
-    )
+    return StreamingResponse(stream(state.jobs.get(id)), media_type="text/event-stream")
 
 
 page_router = APIRouter(include_in_schema=False)

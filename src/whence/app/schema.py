@@ -311,10 +311,11 @@ class Query(RequestModel):
     """Which edges are wanted; all that is given must hold. Layers and heads count from 0."""
 
     layers: tuple[int, int] | None = None  # first and last
-    heads: list[tuple[int, int]] = Field(default=[], max_length=4096)  # (layer, head), any of them
-    tokens: list[int] = Field(default=[], max_length=4096)  # an edge touches any of them
+    # (layer, head), any of them
+    heads: tuple[tuple[int, int], ...] = Field(default=(), max_length=4096)
+    tokens: tuple[int, ...] = Field(default=(), max_length=4096)  # an edge touches any of them
     # such as from a token of text A to one of text B
-    segments: list[SegmentPair] = Field(default=[], max_length=4)
+    segments: tuple[SegmentPair, ...] = Field(default=(), max_length=4)
     least: float = Field(default=0, ge=0, allow_inf_nan=False)  # the smallest weight of an edge
     specials: bool = True  # whether edges that end on special tokens are among them
 
@@ -1019,13 +1020,16 @@ class Results(ResponseModel):
     problems: list[str]  # files that could not be read, and why
 
 
+JobState = Literal["queued", "running", "done", "failed", "cancelled"]
+
+
 class Job(ResponseModel):
     """A long request: its place in the queue of its model, its progress, and its result."""
 
     id: str
     kind: str
     model: str
-    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    state: JobState
     position: int  # jobs before it; 0 when it runs
     done: int
     total: int

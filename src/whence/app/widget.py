@@ -4,7 +4,7 @@ The requests and answers are those of the HTTP API, for one model or two. The fi
 their defaults are those of web/src/state/state.ts; a test compares the two.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
@@ -164,18 +164,6 @@ class NotebookModel(ServedModel):
         return first is not None and build_input_key(model_input) == build_input_key(first)
 
 
-# By question: the request, and the function that answers it.
-_QUESTIONS: Mapping[str, tuple[type[BaseModel], Callable[..., Any]]] = {
-    "explain": (schema.ExplainRequest, answers.explain_input),
-    "flow": (schema.FlowRequest, answers.compute_flow),
-    "heads": (schema.HeadsRequest, answers.compute_head_statistic),
-    "tensors": (schema.TensorsRequest, answers.read_tensors),
-    "trust": (schema.TrustRequest, answers.compute_trust),
-    "verify": (schema.VerifyRequest, answers.verify_edges),
-    "generate": (schema.GenerateRequest, answers.explain_generation),
-}
-
-
 class NotebookSession:
     """The kernel's side of a workbench: one or two models, and an input."""
 
@@ -250,15 +238,12 @@ class NotebookSession:
         """Return the answer to one question of the page, as JSON or as arrays by name."""
         if ask == "session":
             return self._describe_session()
-        if ask == "compare":
-            pair = schema.CompareRequest.model_validate(fields)
-            a, b = (self._get_model(name) for name in (pair.a, pair.b))
-            return answers.compare_on_input(a, b, pair, progress).model_dump()
-        if ask not in _QUESTIONS:
+        if ask not in answers.QUESTIONS:
             raise BadParameter(f"The page asked for {ask!r}, which nobody here can answer.")
-        kind, function = _QUESTIONS[ask]
-        request: Any = kind.model_validate(fields)
-        answer = function(self._get_model(request.input.model), request, progress)
+        function = answers.QUESTIONS[ask]
+        request = function.__annotations__["request"].model_validate(fields)
+        models = [self._get_model(name) for name in answers.list_model_ids(request)]
+        answer = function(*models, request, progress)
         return answer.model_dump() if isinstance(answer, BaseModel) else answer
 
     def _get_model(self, name: str) -> NotebookModel:

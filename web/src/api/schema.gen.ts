@@ -15,7 +15,7 @@ export interface paths {
         put?: never;
         /**
          * Compare
-         * @description Hold two models against each other on one input.
+         * @description Hold two models against each other on one input, for the class that the second predicts.
          */
         post: operations["compare_api_compare_post"];
         delete?: never;
@@ -75,7 +75,7 @@ export interface paths {
         put?: never;
         /**
          * Explain
-         * @description Explain one input by one method or several.
+         * @description Explain one input by those of several methods that work; raise if none does.
          */
         post: operations["explain_api_explain_post"];
         delete?: never;
@@ -115,7 +115,7 @@ export interface paths {
         put?: never;
         /**
          * Heads
-         * @description Give one number for each head; "ablation" is a job instead.
+         * @description Give one number for each head; "ablation" runs the model for each, and is a job.
          */
         post: operations["heads_api_heads_post"];
         delete?: never;
@@ -235,7 +235,7 @@ export interface paths {
         put?: never;
         /**
          * Heads
-         * @description Give one number for each head, also where the model has to run for each.
+         * @description Give one number for each head; "ablation" runs the model for each, and is a job.
          */
         post: operations["heads_api_jobs_heads_post"];
         delete?: never;
@@ -315,7 +315,7 @@ export interface paths {
         put?: never;
         /**
          * Words
-         * @description Find the words that each class leans on.
+         * @description Find the words that each class leans on, those with the largest mean scores.
          */
         post: operations["words_api_jobs_words__data__post"];
         delete?: never;
@@ -340,7 +340,7 @@ export interface paths {
         post?: never;
         /**
          * Cancel
-         * @description Cancel a job, queued or running.
+         * @description Cancel a job, queued or running; one that has ended stays as it is.
          */
         delete: operations["cancel_api_jobs__id__delete"];
         options?: never;
