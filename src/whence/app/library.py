@@ -12,18 +12,18 @@ import os
 import re
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from whence.app.error_responses import describe_error
-from whence.app.schema import RunExample, RunFacts, RunRow, RunRows, RunTest, RunWord, Scale, Source
+from whence.app.schema import RunExample, RunFacts, RunRow, RunRows, RunTest, RunWord
 from whence.app.settings import Settings
 from whence.core.errors import BadStore, CannotRead, NotFound, WhenceError
 from whence.core.files import format_public_name, read_json
@@ -47,15 +47,15 @@ _CLASSES = {
 }
 _EVALUATIONS = ("evaluation", "evaluations", "recommendation")
 _EXPLANATIONS = ("explanation", "targets", "entities")
-RESULT_KINDS = (*_CLASSES, *_EVALUATIONS, *_EXPLANATIONS)
+_RESULT_KINDS = (*_CLASSES, *_EVALUATIONS, *_EXPLANATIONS)
 _MAX_SUMMARY = 200  # characters
 
 
-class NotAResult(Exception):
-    """The error for JSON that is no result of whence."""
+class _ForeignFile(CannotRead):
+    """The error for a file that is no result of whence; such files of a folder are counted."""
 
 
-def find_kind(payload: Any) -> str:
+def _find_kind(payload: Any) -> str:
     """Return the kind of a stored result; explanations and trust cards are found by their keys."""
     kind = ""
     if isinstance(payload, dict):
@@ -65,9 +65,10 @@ def find_kind(payload: Any) -> str:
             kind = "trust"
         elif "explanations" in payload:
             kind = "explanation"
-    if kind not in RESULT_KINDS:
+    if kind not in _RESULT_KINDS:
         which = f", a {kind[:40]!r}" if kind else ""
-        raise NotAResult(f"this is no result of whence{which}. Allowed: {', '.join(RESULT_KINDS)}.")
+        allowed = ", ".join(_RESULT_KINDS)
+        raise _ForeignFile(f"this is no result of whence{which}. Allowed: {allowed}.")
     return kind
 
 
@@ -81,7 +82,7 @@ def _list_parts(kind: str, payload: Payload) -> list[Payload]:
 def _render_page(name: str, payload: Payload) -> str:
     """Return the HTML page of a stored result."""
     with _translate_errors(name):
-        kind = find_kind(payload)
+        kind = _find_kind(payload)
         parts = _list_parts(kind, payload)
         if kind in _EXPLANATIONS:
             from whence.explain.report import build_document
@@ -136,7 +137,7 @@ def _describe_result(name: str, payload: Payload, changed: str | None) -> dict[s
             f"{name} holds {fault}, which no result of whence does. Give the file as whence wrote it."
         ) from None
     with _translate_errors(name):
-        kind = find_kind(payload)
+        kind = _find_kind(payload)
         first = _list_parts(kind, payload)[0]
         models = [first[side] for side in ("a", "b")] if kind == "comparison" else [first["model"]]
         return {
@@ -148,46 +149,58 @@ def _describe_result(name: str, payload: Payload, changed: str | None) -> dict[s
         }
 
 
-class _ForeignFile(CannotRead):
-    """The error for a file that is no result of whence; such files of a folder are counted."""
+# What reading a malformed file raises.
+_MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, OSError, RecursionError)
+
+
+def _describe_malformed(name: str, thing: str, error: Exception) -> str:
+    summary = " ".join(f"{type(error).__name__} {error}".split())[:300]
+    return f"{name} is not a whole {thing}: {summary}."
 
 
 @contextmanager
 def _translate_errors(name: str) -> Iterator[None]:
+    """Context manager: turn errors of what is no whole result into a CannotRead that names it."""
     try:
         yield
-    except NotAResult as error:
-        raise _ForeignFile(f"{name}: {error}") from None
     except WhenceError as error:
-        raise CannotRead(f"{name}: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise CannotRead(
-            f"{name} is not a whole result: {type(error).__name__} {error}. Give a file that whence wrote."
-        ) from None
+        kind = _ForeignFile if isinstance(error, _ForeignFile) else CannotRead
+        raise kind(f"{name}: {error}") from None
+    except _MALFORMED as error:
+        what = _describe_malformed(name, "result", error)
+        raise CannotRead(f"{what} Give a file that whence wrote.") from None
 
 
 Item = TypeVar("Item")
 
 
 class Shelf(Generic[Item]):
-    """Things by id, given at the start or uploaded; the oldest of too many uploads goes."""
+    """Things by id, given at the start or uploaded; the oldest of too many or too large uploads go."""
 
-    def __init__(self, kept: int) -> None:
+    def __init__(self, kept: int, most_bytes: float = math.inf) -> None:
         self.items: dict[str, Item] = {}
         self.lock = threading.Lock()
-        self._kept = kept
-        self._uploads: list[str] = []
+        self._kept, self._most_bytes = kept, most_bytes
+        self._uploads: dict[str, int] = {}  # their bytes
 
-    def add(self, name: str, item: Item, *, upload: bool = False) -> str:
-        """Add a thing, and return its id."""
+    def add(self, name: str, item: Item, *, upload: bool = False, size: int = 0) -> str:
+        """Add a thing, and return its id, which is made from a name for URLs."""
+        short = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "file"
         with self.lock:
-            key = build_unique_id(name, self.items)
+            key = number_name(short, self.items)
             self.items[key] = item
             if upload:
-                self._uploads.append(key)
-                if len(self._uploads) > self._kept:
-                    del self.items[self._uploads.pop(0)]
+                self._uploads[key] = size
+            while len(self._uploads) > self._kept or sum(self._uploads.values()) > self._most_bytes:
+                oldest = next(iter(self._uploads))
+                del self._uploads[oldest], self.items[oldest]
         return key
+
+
+def number_name(name: str, existing: Container[str]) -> str:
+    """Return a name, with a number if there is such a one."""
+    candidates = (f"{name}-{number}" if number > 1 else name for number in count(1))
+    return next(candidate for candidate in candidates if candidate not in existing)
 
 
 _MAX_FILES = 500  # JSON files read of a folder
@@ -273,17 +286,9 @@ def list_rows(run: "Run", row_filter: "RowFilter", page: int) -> RunRows:
 
     first = page * PAGE_SIZE
     matches = read_page(run.store, row_filter, first, PAGE_SIZE)
+    names = RunRow.model_fields.keys() - {"label"}
     rows = [
-        RunRow(
-            **{
-                **{
-                    name: value for name, value in record.items() if name not in ("gold", "setting")
-                },
-                "label": _find_label(record),
-                "probability": _to_finite(record["probability"]),
-                "value": _to_finite(record["value"]),
-            }
-        )
+        RunRow(**{name: record[name] for name in names}, label=_find_label(record))
         for record in matches.records
     ]
     return RunRows(rows=rows, found=matches.found, first=first, problems=matches.unread)
@@ -312,31 +317,24 @@ def build_example(run: "Run", row: int, method: str | None) -> RunExample:
         raise NotFound(f"The run has no explanation{by} of row {row}.")
     name = chosen["method"]
     payload = None if chosen["error"] else run.explanation(row, name)
-    source = (
-        payload["input"] if payload else {**{k: chosen[k] for k in ("text", "pair")}, "dropped": 0}
-    )
-    facts = {key: chosen[key] for key in ("target", "predicted", "why")}
-    return RunExample(
-        **facts,
-        label=_find_label(chosen),
-        row=row,
-        method=name,
-        methods=list(by_method),
-        input=Source.model_validate(source),
-        probability=_to_finite(chosen["probability"]),
-        signed=bool(payload and payload["explanations"][0]["signed"]),
-        scale=Scale.model_validate(payload["explanations"][0]["scale"]) if payload else None,
-        words=_list_words(payload) if payload else [],
-        tests=[
-            RunTest(
-                metric=test["metric"],
-                value=_to_finite(test["value"]),
-                null=_to_finite(test["null"]),
-                why=test["why"],
-            )
-            for test in tests
-            if test["method"] == name
-        ],
+    first = payload["explanations"][0] if payload else {"signed": False, "scale": None}
+    source = {"text": chosen["text"], "pair": chosen["pair"], "dropped": 0}
+    known = ("row", "method", "target", "predicted", "probability", "why")
+    return RunExample.model_validate(
+        {
+            **{key: chosen[key] for key in known},
+            "label": _find_label(chosen),
+            "methods": list(by_method),
+            "input": payload["input"] if payload else source,
+            "signed": first["signed"],
+            "scale": first["scale"],
+            "words": _list_words(payload) if payload else [],
+            "tests": [
+                {key: test[key] for key in RunTest.model_fields}
+                for test in tests
+                if test["method"] == name
+            ],
+        }
     )
 
 
@@ -346,29 +344,19 @@ def _find_label(record: dict[str, Any]) -> str | None:
     return label
 
 
-def _to_finite(value: float | None) -> float | None:
-    """Return a number; None for null, NaN and infinity, which JSON does not have."""
-    return value if value is not None and math.isfinite(value) else None
-
-
 def _list_words(payload: dict[str, Any]) -> list[RunWord]:
     """Return the words with their scores and the text between them."""
     texts = (payload["input"]["text"], payload["input"]["pair"])
+    scores = payload["explanations"][0]["word_scores"]
     words: list[RunWord] = []
-    before: dict[str, Any] | None = None
-    for word, score in zip(
-        payload["words"], payload["explanations"][0]["word_scores"], strict=True
-    ):
-        gap = ""
-        if before is not None and before["segment"] == word["segment"]:
-            text = texts[word["segment"]]
-            gap = (
-                " "
-                if text is None or word["start"] is None
-                else text[before["end"] : word["start"]]
-            )
-        words.append(RunWord(text=word["text"], before=gap, segment=word["segment"], score=score))
-        before = word
+    segment, end = None, 0  # of the word before
+    for word, score in zip(payload["words"], scores, strict=True):
+        text, gap = texts[word["segment"]], ""
+        if segment == word["segment"]:
+            known = text is not None and word["start"] is not None
+            gap = text[end : word["start"]] if known else " "
+        segment, end = word["segment"], word["end"]
+        words.append(RunWord(text=word["text"], before=gap, segment=segment, score=score))
     return words
 
 
@@ -397,8 +385,9 @@ class StoredRuns:
                 f"Cannot read {str(folder)!r}: there is no such folder. --runs takes a run, or a folder of runs."
             )
         self._root = folder
-        self._facts: dict[str, tuple[str, dict[str, Any]]] = {}
-        self._reports: OrderedDict[tuple[str, ...], Any] = OrderedDict()
+        # The version of a run is part of the key, so that what is cached holds until the run changes.
+        self._read_facts = lru_cache(_MAX_RUNS)(_read_facts)
+        self._render_report = lru_cache(_MAX_CACHED)(_render_report)
         self._report_lock = threading.Lock()  # a report uses a full core: one at a time
 
     def list_runs(self) -> dict[str, Any]:
@@ -413,31 +402,20 @@ class StoredRuns:
         """Return a run by its id."""
         return _open_location(self._find_location(key))
 
-    def build_once(self, key: str, what: str, make: Callable[..., Any]) -> Any:
-        """Return a report of a run, cached until the run changes."""
+    def render_report(self, key: str, writer: str) -> str:
+        """Return a report of a run by the name of the method that writes it."""
         place = self._find_location(key)
-        version = (what, place.id, compute_version(place.folder))
         with self._report_lock:
-            if version not in self._reports:
-                with translate_run_errors(place.name):
-                    self._reports[version] = make(_open_location(place))
-                if len(self._reports) > _MAX_CACHED:
-                    self._reports.popitem(last=False)
-            self._reports.move_to_end(version)
-            return self._reports[version]
+            return self._render_report(place, _find_version(place.folder)[0], writer)
 
     def _describe_run(self, place: RunLocation) -> dict[str, Any]:
-        """Return the entry of a run, with facts cached until the run changes."""
-        now = compute_version(place.folder)
-        known = self._facts.get(place.id)
-        if known is None or known[0] != now:
-            known = self._facts[place.id] = (now, _read_facts(place))
-        written = _find_last_write(place.folder)
+        """Return the entry of a run."""
+        version, written = _find_version(place.folder)
         return {
-            **known[1],
+            **self._read_facts(place, version),
             "id": place.id,
             "name": place.name,
-            "version": now,
+            "version": version,
             "changed": written
             and datetime.fromtimestamp(written, UTC).isoformat(timespec="seconds"),
             "quiet": written and round(max(0.0, time.time() - written), 1),
@@ -455,11 +433,9 @@ class StoredRuns:
         if self._root is None:
             return
         root = self._root.resolve()
-        if (root / _MANIFEST).is_file():
-            yield RunLocation(_build_id(root.name), _decode_name(root.name), root)
-            return
-        for folder in _find_runs(root, _MAX_DEPTH):
-            name = folder.relative_to(root).as_posix()
+        is_run = (root / _MANIFEST).is_file()
+        for folder in [root] if is_run else _find_runs(root, _MAX_DEPTH):
+            name = root.name if is_run else folder.relative_to(root).as_posix()
             yield RunLocation(_build_id(name), _decode_name(name), folder)
 
 
@@ -469,23 +445,15 @@ def _list_order(entry: dict[str, Any]) -> tuple[bool, float]:
     return waits, (entry["quiet"] or 0.0) if waits else 0.0
 
 
-def compute_version(folder: Path) -> str:
-    """Return a hash that changes with every write to a run (renames change folder times)."""
-    stats = [_read_stat(folder / name) for name in (_MANIFEST, *_SUBFOLDERS)]
-    return hashlib.sha256(repr(stats).encode()).hexdigest()[:16]
-
-
-def _read_stat(path: Path) -> tuple[int, int] | None:
-    try:
-        stat = path.lstat()
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_size
-
-
-def _find_last_write(folder: Path) -> float | None:
-    stats = [_read_stat(folder / name) for name in (_MANIFEST, *_SUBFOLDERS)]
-    return max((stat[0] / 1e9 for stat in stats if stat is not None), default=None)
+def _find_version(folder: Path) -> tuple[str, float | None]:
+    """Return a hash that changes with every write to a run (renames change folder times), and the last write."""
+    stats = []
+    for name in (_MANIFEST, *_SUBFOLDERS):
+        with suppress(OSError):
+            stat = (folder / name).lstat()
+            stats.append((name, stat.st_mtime_ns, stat.st_size))
+    version = hashlib.sha256(repr(stats).encode()).hexdigest()[:16]
+    return version, max((time / 1e9 for _, time, _ in stats), default=None)
 
 
 def _find_runs(folder: Path, depth: int) -> Iterator[Path]:
@@ -544,7 +512,7 @@ def _check_no_links(place: RunLocation) -> None:
             )
 
 
-def _read_facts(place: RunLocation) -> dict[str, Any]:
+def _read_facts(place: RunLocation, version: str) -> dict[str, Any]:
     try:
         with translate_run_errors(place.name):
             facts = _open_location(place).facts()
@@ -558,24 +526,19 @@ def _read_facts(place: RunLocation) -> dict[str, Any]:
         return {**known, **nothing, "state": "damaged", "problem": str(error)}
 
 
+def _render_report(place: RunLocation, version: str, writer: str) -> str:
+    with translate_run_errors(place.name):
+        return str(getattr(_open_location(place).report(), writer)())
+
+
 @contextmanager
 def translate_run_errors(name: str) -> Iterator[None]:
     """Context manager: turn errors of a malformed run into a BadStore that names it."""
     try:
         yield
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        IndexError,
-        OSError,
-        RecursionError,
-    ) as error:
-        summary = " ".join(f"{type(error).__name__} {error}".split())[:300]
-        raise BadStore(
-            f"{name} is not a whole run: {summary}. `whence store verify` says what is damaged."
-        ) from None
+    except _MALFORMED as error:
+        what = _describe_malformed(name, "run", error)
+        raise BadStore(f"{what} `whence store verify` says what is damaged.") from None
 
 
 Columns = dict[str, str | None]  # text, pair, label
@@ -587,16 +550,6 @@ def clean_file_name(name: str) -> str:
     """Return a file's name without folders and special characters."""
     last = re.split(r"[/\\]", name)[-1]
     return re.sub(r"[^\w. -]", "_", last).strip(". ")[-100:] or "file"
-
-
-def build_unique_id(name: str, existing: Any) -> str:
-    """Return an unused id for URLs, made from a name."""
-    short = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "file"
-    candidate, number = short, 1
-    while candidate in existing:
-        number += 1
-        candidate = f"{short}-{number}"
-    return candidate
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from whence.app.error_responses import describe_error
 from whence.app.jobs import ModelWorker
-from whence.app.library import build_unique_id, clean_file_name
+from whence.app.library import Shelf, clean_file_name, number_name
 from whence.app.schema import Input
 from whence.app.settings import PAIR_SAMPLES, Settings
 from whence.core.errors import (
@@ -84,23 +84,15 @@ class Pictures:
 
     def __init__(self, settings: Settings) -> None:
         self._kept = settings.kept
-        self._lock = threading.Lock()
         self._reading = threading.Lock()  # a decoded picture may take 200 MB: one at a time
-        self._files: dict[str, tuple[str, bytes]] = {}
+        self._files: Shelf[tuple[str, bytes]] = Shelf(settings.kept, _MAX_BYTES)
 
     def add_upload(self, name: str, raw: bytes) -> dict[str, Any]:
         """Add an uploaded picture, and return its entry; drops the oldest beyond the limits."""
         name = clean_file_name(name)
         with self._reading:
             width, height = _decode_image(raw, name).read().size
-        with self._lock:
-            key = build_unique_id(name, self._files)
-            self._files[key] = (name, raw)
-            while (
-                len(self._files) > self._kept
-                or sum(len(raw) for _, raw in self._files.values()) > _MAX_BYTES
-            ):
-                del self._files[next(iter(self._files))]
+        key = self._files.add(name, (name, raw), upload=True, size=len(raw))
         return {"id": key, "name": name, "width": width, "height": height}
 
     def get(self, key: str) -> "StoredImage":
@@ -109,7 +101,7 @@ class Pictures:
             from whence.data.images import SAMPLE_IMAGES
 
             return _decode_image(f"shapes:{int(sample[1]) % SAMPLE_IMAGES}", key)
-        upload = self._files.get(key)
+        upload = self._files.items.get(key)
         if upload is None:
             raise NotFound(
                 f"There is no picture {key[:100]!r} here: pictures stay as long as the app runs, and the oldest of "
@@ -369,11 +361,8 @@ class ServedModels:
 
     def _add(self, origin: str) -> ServedModel:
         # The id of a folder is its last part, so that links to the page work on other machines.
-        name = short = Path(origin).name if Path(origin).is_dir() else origin
-        number = 1
-        while name in self._models:
-            number += 1
-            name = f"{short}-{number}"
+        short = Path(origin).name if Path(origin).is_dir() else origin
+        name = number_name(short, self._models)
         model = ServedModel(name, origin, self._added, self._settings, self._pictures, self._forget)
         self._added += 1
         self._models[name] = model

@@ -16,7 +16,7 @@ from fastapi.staticfiles import StaticFiles
 from whence.app import answers, library, schema
 from whence.app.library import translate_run_errors
 from whence.app.security import PAGE_POLICY
-from whence.app.state import AppState, AppStateDependency
+from whence.app.state import AppStateDependency
 from whence.app.state import stream_events as stream
 from whence.core.errors import BadParameter, BadRequest, CannotServe
 
@@ -225,11 +225,12 @@ def get_result_page(id: str, state: AppStateDependency) -> HTMLResponse:
 runs_router = APIRouter(prefix="/runs", tags=["runs"])
 
 ReportFormat = Literal["html", "md", "tex", "json"]
-_REPORT_MEDIA_TYPES: dict[ReportFormat, str] = {
-    "html": "text/html; charset=utf-8",
-    "md": "text/markdown; charset=utf-8",
-    "tex": "application/x-tex; charset=utf-8",
-    "json": "application/json",
+# By format: the method that writes it, and the media type.
+_REPORT_FORMATS: dict[ReportFormat, tuple[str, str]] = {
+    "html": ("to_html", "text/html; charset=utf-8"),
+    "md": ("to_markdown", "text/markdown; charset=utf-8"),
+    "tex": ("to_latex", "application/x-tex; charset=utf-8"),
+    "json": ("to_json", "application/json"),
 }
 ShortQuery = Annotated[str | None, Query(max_length=300)]
 
@@ -252,25 +253,26 @@ def runs(state: AppStateDependency) -> Any:
 def get_run_page(id: str, state: AppStateDependency) -> HTMLResponse:
     """Give whence's report of a run; no script runs in it."""
     headers = {"content-security-policy": PAGE_POLICY, "x-frame-options": "SAMEORIGIN"}
-    return HTMLResponse(_render_report(state, id, "html"), headers=headers)
+    return HTMLResponse(state.runs.render_report(id, "to_html"), headers=headers)
 
 
 @runs_router.get(
     "/{id}/report",
     response_class=Response,
     responses=describe_content(
-        "The report as a file.", {kind.split(";")[0]: {} for kind in _REPORT_MEDIA_TYPES.values()}
+        "The report as a file.", {kind.split(";")[0]: {} for _, kind in _REPORT_FORMATS.values()}
     ),
 )
 def report(id: str, state: AppStateDependency, format: ReportFormat = "html") -> Response:
     """Give the report as a file to keep: HTML, Markdown, LaTeX or JSON."""
-    content = _render_report(state, id, format)
+    writer, media_type = _REPORT_FORMATS[format]
+    content = state.runs.render_report(id, writer)
     headers = {
         # Ids contain no characters that need quoting here.
         "content-disposition": f'attachment; filename="{id[:150]}.{format}"',
         "content-security-policy": PAGE_POLICY,
     }
-    return Response(content, media_type=_REPORT_MEDIA_TYPES[format], headers=headers)
+    return Response(content, media_type=media_type, headers=headers)
 
 
 @runs_router.get("/{id}/rows", response_model=schema.RunRows)
@@ -308,11 +310,6 @@ def example(
     run = state.runs.open_run(id)
     with translate_run_errors(id):
         return library.build_example(run, row, method)
-
-
-def _render_report(state: AppState, id: str, format: ReportFormat) -> str:
-    writer = {"html": "to_html", "md": "to_markdown", "tex": "to_latex", "json": "to_json"}[format]
-    return str(state.runs.build_once(id, format, lambda run: getattr(run.report(), writer)()))
 
 
 session_router = APIRouter(tags=["session"])

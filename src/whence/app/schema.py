@@ -3,9 +3,10 @@
 The class names are the schema names in openapi.json, from which the page's TypeScript types are generated.
 """
 
+import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from whence.core.types import PassCount, Prediction, Target, Token, Word
 
@@ -812,6 +813,14 @@ class Generation(ResponseModel):
     seconds: float
 
 
+def _drop_infinity(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+# A number; null instead of NaN and infinity, which JSON does not have.
+Finite = Annotated[float | None, BeforeValidator(_drop_infinity)]
+
+
 class RunFacts(ResponseModel):
     """Metadata of a run."""
 
@@ -858,8 +867,8 @@ class RunRow(ResponseModel):
     label: str | None
     target: str | None
     predicted: str | None
-    probability: float | None
-    value: float | None  # of the requested metric
+    probability: Finite
+    value: Finite  # of the requested metric
     error: str | None
     why: str | None  # the error of a failed explanation
 
@@ -886,8 +895,8 @@ class RunTest(ResponseModel):
     """A metric's value for an explanation."""
 
     metric: str
-    value: float | None
-    null: float | None  # value of random explanations of the same row
+    value: Finite
+    null: Finite  # value of random explanations of the same row
     why: str | None  # the reason for a missing value
 
 
@@ -901,7 +910,7 @@ class RunExample(ResponseModel):
     label: str | None
     target: str | None
     predicted: str | None
-    probability: float | None
+    probability: Finite
     signed: bool
     scale: Scale | None
     words: list[RunWord]
