@@ -7,22 +7,35 @@ object. The HTTP routes and the notebook widget share them.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
 from pydantic import BaseModel
 
 from whence.app import schema
 from whence.app.models import ServedModel, select_entity
 from whence.core.errors import BadParameter, InputError, RequestError, WhenceError
 from whence.core.progress import Progress
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from whence.core.registry import Entry
-    from whence.data.dataset import Dataset
-    from whence.explain.explainer import Explainer
-    from whence.explain.explanation import Explanation
+from whence.core.registry import Entry
+from whence.data.dataset import Dataset
+from whence.explain.explainer import Explainer
+from whence.explain.explanation import Explanation
+from whence.explain.page import build_explanations_data
+from whence.flow.classic import ClassicSettings
+from whence.flow.graph import EdgeQuery
+from whence.flow.weights import EDGE_WEIGHT_CARDS
+from whence.methods import method
+from whence.metrics import metric
+from whence.studies.audit.experiments import experiment
+from whence.studies.compare import dataset_view
+from whence.studies.compare.compare import (
+    choose_common_target,
+    compare,
+    compare_on_input,
+    explain_or_warn,
+    list_target_warnings,
+)
+from whence.studies.compare.pair_measures import with_common_max_length
 
 Schema = TypeVar("Schema", bound=BaseModel)
 
@@ -38,8 +51,6 @@ def explain_input(
     model: ServedModel, request: schema.ExplainRequest, progress: Progress
 ) -> schema.Explanations:
     """Explain one input by those of several methods that work; raise if none does."""
-    from whence.explain.page import build_explanations_data
-
     per_entity, failed = _explain_with_fallback(model, request, progress)
     explanations = select_entity(request.input, per_entity)
     try:
@@ -56,7 +67,7 @@ def explain_input(
 
 def _explain_with_fallback(
     model: ServedModel, request: schema.ExplainRequest, progress: Progress
-) -> "tuple[list[list[Explanation]], dict[str, str]]":
+) -> tuple[list[list[Explanation]], dict[str, str]]:
     """Return the explanations by all methods at once, or after an error one by one, and the errors."""
     methods = list(dict.fromkeys(request.methods))
     try:
@@ -82,9 +93,6 @@ def compute_flow(
     model: ServedModel, request: schema.FlowRequest, progress: Progress
 ) -> schema.Flow:
     """Compute the flow through the model for one input."""
-    from whence.flow.classic import ClassicSettings
-    from whence.flow.graph import EdgeQuery
-
     options = {name: value for name, value in request if name != "input"}
     options["query"] = EdgeQuery(**dict(request.query))
     if request.classic is not None:
@@ -103,7 +111,7 @@ def compute_head_statistic(
 
 def read_tensors(
     model: ServedModel, request: schema.TensorsRequest, progress: Progress
-) -> "dict[str, np.ndarray[Any, Any]]":
+) -> dict[str, np.ndarray[Any, Any]]:
     """Give attention in bulk: single maps in float32, or all of them as thumbnails."""
     return model.inside(request.input).tensors(request.keys)
 
@@ -157,19 +165,10 @@ def verify_edges(
     )
 
 
-def compare_on_input(
+def compare_models(
     a: ServedModel, b: ServedModel, request: schema.CompareRequest, progress: Progress
 ) -> schema.InputComparison:
     """Hold two models against each other on one input, for the class that the second predicts."""
-    from whence.flow.graph import EdgeQuery
-    from whence.studies.compare.compare import (
-        choose_common_target,
-        compare_on_input,
-        explain_or_warn,
-        list_target_warnings,
-    )
-    from whence.studies.compare.pair_measures import with_common_max_length
-
     # Both truncate at the smaller maximal length.
     readers = with_common_max_length(a.explainer(), b.explainer())
     fields = request.model_dump(include={"text", "pair", "truncate"})
@@ -188,7 +187,7 @@ def compare_on_input(
     method = request.method
     warnings = [] if method is None else list_target_warnings(*insides)
 
-    def explain(model: ServedModel, model_input: schema.Input, reader: "Explainer") -> Any:
+    def explain(model: ServedModel, model_input: schema.Input, reader: Explainer) -> Any:
         if method is None or not reader.labels:
             return None
         return explain_or_warn(
@@ -212,35 +211,29 @@ def compare_on_input(
 
 
 def predict_dataset(
-    model: ServedModel, request: schema.PredictRequest, progress: Progress, data: "Dataset"
+    model: ServedModel, request: schema.PredictRequest, progress: Progress, data: Dataset
 ) -> schema.PredictionTable:
     """Predict a data set."""
-    from whence.studies.compare.dataset_view import predict_dataset
-
     options = request.model_dump(exclude={"model"})
-    table = predict_dataset(model.explainer(), data, progress=progress, **options)
+    table = dataset_view.predict_dataset(model.explainer(), data, progress=progress, **options)
     return schema.PredictionTable.model_validate(table)
 
 
 def find_class_words(
-    model: ServedModel, request: schema.WordsRequest, progress: Progress, data: "Dataset"
+    model: ServedModel, request: schema.WordsRequest, progress: Progress, data: Dataset
 ) -> schema.WordsByClass:
     """Find the words that each class leans on, those with the largest mean scores."""
-    from whence.studies.compare.dataset_view import summarise_words
-
     options = request.model_dump(exclude={"model"})
-    words = summarise_words(model.explainer(), data, progress=progress, **options)
+    words = dataset_view.summarise_words(model.explainer(), data, progress=progress, **options)
     return schema.WordsByClass.model_validate(words)
 
 
 def find_head_habits(
-    model: ServedModel, request: schema.HabitsRequest, progress: Progress, data: "Dataset"
+    model: ServedModel, request: schema.HabitsRequest, progress: Progress, data: Dataset
 ) -> schema.Habits:
     """Count the kinds of positions that heads attend to."""
-    from whence.studies.compare.dataset_view import summarise_heads
-
     options = request.model_dump(exclude={"model"})
-    habits = summarise_heads(model.explainer(), data, progress=progress, **options)
+    habits = dataset_view.summarise_heads(model.explainer(), data, progress=progress, **options)
     return schema.Habits.model_validate(habits)
 
 
@@ -249,11 +242,9 @@ def compare_over_dataset(
     b: ServedModel,
     request: schema.CompareDataRequest,
     progress: Progress,
-    data: "Dataset",
+    data: Dataset,
 ) -> schema.Comparison:
     """Compare two models over a data set."""
-    from whence.studies.compare.compare import compare
-
     options = request.model_dump(exclude={"a", "b", "data"})
     comparison = compare(a.explainer(), b.explainer(), data, progress=progress, **options)
     return schema.Comparison.model_validate(comparison.to_dict())
@@ -270,7 +261,7 @@ QUESTIONS: Mapping[str, Answer] = {
     "trust": compute_trust,
     "verify": verify_edges,
     "generate": explain_generation,
-    "compare": compare_on_input,
+    "compare": compare_models,
 }
 DATASET_QUESTIONS: Mapping[str, Answer] = {
     "predict": predict_dataset,
@@ -288,11 +279,6 @@ def list_model_ids(request: Any) -> list[str]:
 
 def list_cards() -> list[dict[str, Any]]:
     """Return the help cards of all methods, metrics, experiments and edge weights."""
-    from whence.flow.weights import EDGE_WEIGHT_CARDS
-    from whence.methods import method
-    from whence.metrics import metric
-    from whence.studies.audit.experiments import experiment
-
     registered = {"method": method, "metric": metric, "experiment": experiment}
     cards = [
         _build_card(kind, entry) for kind, registry in registered.items() for entry in registry
@@ -304,7 +290,7 @@ def list_cards() -> list[dict[str, Any]]:
     return cards
 
 
-def _build_card(kind: str, entry: "Entry") -> dict[str, Any]:
+def _build_card(kind: str, entry: Entry) -> dict[str, Any]:
     facts = {name: _to_json(value) for name, value in entry.facts.items() if not callable(value)}
     facts["parameters"] = [
         {"name": param.name, "allowed": param.allowed_values, "default": _to_json(param.default)}

@@ -12,12 +12,11 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
-from importlib import import_module
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -27,23 +26,33 @@ from whence.app.schema import RunExample, RunFacts, RunRow, RunRows, RunTest, Ru
 from whence.app.settings import Settings
 from whence.core.errors import BadStore, CannotRead, NotFound, WhenceError
 from whence.core.files import format_public_name, read_json
+from whence.core.result import Result
+from whence.data.dataset import Dataset, read_dataset
 from whence.data.example import UnknownColumns
 from whence.data.readers import parse_file_name
+from whence.explain.generation import Generation
+from whence.explain.report import build_document
+from whence.metrics import metric as metrics
 from whence.render.colour import format_target
+from whence.studies.audit.audit import Audit
+from whence.studies.audit.report import AUDIT_QUESTION, format_answer
+from whence.studies.compare.comparison import Comparison
+from whence.studies.evaluation.evaluation import Evaluation
+from whence.studies.evaluation.report import build_document as build_tables
+from whence.trust.card import Trust
 
 if TYPE_CHECKING:
-    from whence.data.dataset import Dataset
     from whence.runs.results import Run
     from whence.runs.store import RowFilter
 
 Payload = dict[str, Any]
 
-# By kind of stored result: where its class is, or whose documents it holds.
-_CLASSES = {
-    "audit": ("whence.studies.audit.audit", "Audit"),
-    "comparison": ("whence.studies.compare.comparison", "Comparison"),
-    "trust": ("whence.trust.card", "Trust"),
-    "generation": ("whence.explain.generation", "Generation"),
+# By kind of stored result: its class, or whose documents it holds.
+_CLASSES: Mapping[str, type[Result]] = {
+    "audit": Audit,
+    "comparison": Comparison,
+    "trust": Trust,
+    "generation": Generation,
 }
 _EVALUATIONS = ("evaluation", "evaluations", "recommendation")
 _EXPLANATIONS = ("explanation", "targets", "entities")
@@ -85,23 +94,15 @@ def _render_page(name: str, payload: Payload) -> str:
         kind = _find_kind(payload)
         parts = _list_parts(kind, payload)
         if kind in _EXPLANATIONS:
-            from whence.explain.report import build_document
-
             return build_document(parts).to_html()
         if kind in _EVALUATIONS:
-            from whence.studies.evaluation.evaluation import Evaluation
-            from whence.studies.evaluation.report import build_document as build_tables
-
             return build_tables(*(Evaluation.from_dict(part).data for part in parts)).to_html()
-        module, class_name = _CLASSES[kind]
-        return str(getattr(import_module(module), class_name).from_dict(payload).to_html())
+        return _CLASSES[kind].from_dict(payload).to_html()
 
 
 def _summarise(kind: str, payload: Payload) -> str:
     """Return what a result says, in a sentence; a list shows only the beginning."""
     if kind == "audit":
-        from whence.studies.audit.report import AUDIT_QUESTION, format_answer
-
         return f"{AUDIT_QUESTION} {format_answer(payload)}. {payload['conclusion']}"
     if kind == "generation":
         return f"{payload['input']['text'] or ''}{payload['text'] or ''}"[:_MAX_SUMMARY]
@@ -296,8 +297,6 @@ def list_rows(run: "Run", row_filter: "RowFilter", page: int) -> RunRows:
 
 def is_descending(metric: str, best: bool) -> bool:
     """Return whether to sort a metric in descending order for best (or worst) first."""
-    from whence.metrics import metric as metrics
-
     try:
         higher = bool(metrics.get(metric).facts["direction"] == "higher")
     except WhenceError:  # its package is not installed here
@@ -556,16 +555,14 @@ def clean_file_name(name: str) -> str:
 class _DatasetSlot:
     """A data set, or the error that its columns are unknown, and a function to read it again."""
 
-    content: "Dataset | UnknownColumns"
-    reader: "Callable[..., Dataset]"
+    content: Dataset | UnknownColumns
+    reader: Callable[..., Dataset]
 
 
 class DataSets:
     """The data sets of a server; uploads are held in memory only."""
 
     def __init__(self, settings: Settings) -> None:
-        from whence.data.dataset import read_dataset
-
         columns = {"text": settings.text, "pair": settings.pair, "label": settings.label}
         self._settings = settings
         self._shelf: Shelf[_DatasetSlot] = Shelf(settings.kept)
@@ -579,14 +576,14 @@ class DataSets:
             name = getattr(content, "name", parse_file_name(path))
             self._shelf.add(name, _DatasetSlot(content, reader))
 
-    def get(self, name: str) -> "Dataset":
+    def get(self, name: str) -> Dataset:
         """Return a data set by its id."""
         content = self._find(name).content
         if isinstance(content, UnknownColumns):
             raise content
         return content
 
-    def _find(self, name: str) -> "_DatasetSlot":
+    def _find(self, name: str) -> _DatasetSlot:
         slots = self._shelf.items
         if name not in slots:
             raise NotFound(
@@ -601,8 +598,6 @@ class DataSets:
 
     def add_upload(self, name: str, raw: bytes, columns: Columns) -> dict[str, Any]:
         """Add an uploaded data set, and return its entry; drops the oldest beyond the limit."""
-        from whence.data.dataset import read_dataset
-
         name = clean_file_name(name)
         limit = self._settings.upload * _MAX_EXPANSION
         reader: Callable[..., Dataset] = partial(
@@ -627,7 +622,7 @@ class DataSets:
         return [_describe_dataset(name, slot.content) for name, slot in slots]
 
 
-def _describe_dataset(key: str, content: "Dataset | UnknownColumns") -> dict[str, Any]:
+def _describe_dataset(key: str, content: Dataset | UnknownColumns) -> dict[str, Any]:
     entry: dict[str, Any] = {"id": key, "columns": list(content.columns)}
     if isinstance(content, UnknownColumns):
         unknown = {"name": key, "rows": 0, "text": "", "pair": None, "label": None, "guessed": []}

@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from whence.app.error_responses import describe_error
 from whence.app.jobs import ModelWorker
@@ -26,14 +26,13 @@ from whence.core.errors import (
 )
 from whence.core.files import format_public_name
 from whence.core.progress import Progress
-from whence.models.model_files import BUILTIN_EXAMPLES
-
-if TYPE_CHECKING:
-    from whence.data.example import StoredImage
-    from whence.explain.explainer import Explainer
-    from whence.explain.explanation import Explanation
-    from whence.explain.inside import Inside
-
+from whence.data.example import StoredImage
+from whence.data.images import SAMPLE_IMAGES, open_image
+from whence.explain.examine import describe_model_options
+from whence.explain.explainer import Explainer, load
+from whence.explain.explanation import Explanation
+from whence.explain.inside import Inside
+from whence.models.model_files import BUILTIN, BUILTIN_EXAMPLES
 
 # Four numbers per edge in the model's dtype: attention, weight in the latest flow, and the source of each.
 _NUMBERS_PER_EDGE = 4
@@ -49,7 +48,7 @@ class InsideCache:
         self._most = most
         self._insides: OrderedDict[Hashable, Inside] = OrderedDict()
 
-    def get(self, key: Hashable, make: Callable[[], "Inside"]) -> "Inside":
+    def get(self, key: Hashable, make: Callable[[], Inside]) -> Inside:
         """Return the inspected input of a key, made if it is not cached."""
         if key not in self._insides:
             self._insides[key] = make()
@@ -66,7 +65,7 @@ class InsideCache:
         return len(self._insides)
 
 
-def _estimate_inside_bytes(inside: "Inside") -> int:
+def _estimate_inside_bytes(inside: Inside) -> int:
     config = inside.loaded.model.config
     layers = getattr(config, "num_hidden_layers", None) or 1
     heads = getattr(config, "num_attention_heads", None) or 1
@@ -95,11 +94,9 @@ class Pictures:
         key = self._files.add(name, (name, raw), upload=True, size=len(raw))
         return {"id": key, "name": name, "width": width, "height": height}
 
-    def get(self, key: str) -> "StoredImage":
+    def get(self, key: str) -> StoredImage:
         """Return a picture, decoded so that its name is never taken for a path."""
         if (sample := _SAMPLE_IMAGE_PATTERN.fullmatch(key)) is not None:
-            from whence.data.images import SAMPLE_IMAGES
-
             return _decode_image(f"shapes:{int(sample[1]) % SAMPLE_IMAGES}", key)
         upload = self._files.items.get(key)
         if upload is None:
@@ -111,11 +108,8 @@ class Pictures:
         return _decode_image(raw, name)
 
 
-def _decode_image(source: bytes | str, name: str) -> "StoredImage":
+def _decode_image(source: bytes | str, name: str) -> StoredImage:
     """Return a decoded picture, by its content and not by its name's ending."""
-    from whence.data.example import StoredImage
-    from whence.data.images import open_image
-
     return StoredImage(open_image(source, name), name)
 
 
@@ -148,7 +142,7 @@ class ServedModel:
         self._facts: dict[str, Any] = {}
         self._error: dict[str, str] | None = None
 
-    def explainer(self) -> "Explainer":
+    def explainer(self) -> Explainer:
         """Return the explainer, loaded at first use; call it in the model's thread only."""
         if self._explainer is None:
             self.state, self._error = "loading", None
@@ -167,8 +161,8 @@ class ServedModel:
         model_input: Input,
         methods: Sequence[str],
         progress: Progress,
-        reader: "Explainer | None" = None,
-    ) -> "list[list[Explanation]]":
+        reader: Explainer | None = None,
+    ) -> list[list[Explanation]]:
         """Return the explanations, one list for each output; `reader` as in `inside`."""
         explanations: Any = (reader or self.explainer()).explain(
             self.resolve_input(model_input),
@@ -179,7 +173,7 @@ class ServedModel:
         groups: list[list[Explanation]] = explanations.group_by_input()
         return groups
 
-    def inside(self, model_input: Input, reader: "Explainer | None" = None) -> "Inside":
+    def inside(self, model_input: Input, reader: Explainer | None = None) -> Inside:
         """Return the inspected input of a request, cached.
 
         `reader` is an explainer of the same model with another maximal length.
@@ -190,7 +184,7 @@ class ServedModel:
         key = (*build_input_key(model_input), explainer.loaded.max_length)
         return self._inputs.get(key, lambda: self._inspect(model_input, explainer))
 
-    def _inspect(self, model_input: Input, explainer: "Explainer") -> "Inside":
+    def _inspect(self, model_input: Input, explainer: Explainer) -> Inside:
         return explainer.inside(
             self.resolve_input(model_input), **self.build_options_of_one(model_input)
         )
@@ -274,12 +268,9 @@ class ServedModel:
             "error": self._error,
         }
 
-    def _load(self) -> "Explainer":
+    def _load(self) -> Explainer:
         settings = self._settings
         with _LOAD_LOCK:
-            from whence.explain.examine import describe_model_options
-            from whence.explain.explainer import load
-
             explainer = load(self.origin, device=settings.device, dtype=settings.dtype)
         self._facts = describe_model_options(explainer)
         return explainer
@@ -324,8 +315,6 @@ class ServedModels:
 
     def find_id(self, name: str) -> str | None:
         """Return the id of the model given by this name or folder, or None."""
-        from whence.models.model_files import BUILTIN
-
         if not name:
             return None
         path = Path(name).absolute()

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from whence.core.types import PassCount, Prediction, Target, Token, Word
+from whence.trust.trust_rules import NullSummary
 
 Label = str
 Grid = list[list[float | None]]  # layers x heads
@@ -237,14 +238,6 @@ class Curve(ResponseModel):
     null_high: list[float]
 
 
-class Null(ResponseModel):
-    """Results of random explanations in the same test."""
-
-    mean: float
-    low: float
-    high: float
-
-
 class TrustTest(ResponseModel):
     """One test of one explanation."""
 
@@ -252,7 +245,7 @@ class TrustTest(ResponseModel):
     remove: str | None
     direction: Literal["higher", "lower"] | None
     value: float | None
-    null: Null | None
+    null: NullSummary | None
     percentile: float | None
     interval: tuple[float, float] | None
     beaten: int | None

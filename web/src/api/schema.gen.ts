@@ -1725,10 +1725,10 @@ export interface components {
             name: string;
         };
         /**
-         * Null
-         * @description Results of random explanations in the same test.
+         * NullSummary
+         * @description The results of random explanations: their mean, and the range of 95 of 100.
          */
-        Null: {
+        NullSummary: {
             /** High */
             high: number;
             /** Low */
@@ -2354,7 +2354,7 @@ export interface components {
             ] | null;
             /** Name */
             name: string;
-            null: components["schemas"]["Null"] | null;
+            null: components["schemas"]["NullSummary"] | null;
             /** Of */
             of: number | null;
             /** Percentile */
