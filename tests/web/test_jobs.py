@@ -3,7 +3,6 @@
 import json
 import threading
 import time
-from importlib import import_module
 
 import pytest
 
@@ -183,7 +182,7 @@ def test_both_models_answer_no_other_question_during_a_compare_job(app, monkeypa
         assert gate.wait(30)
         return compare(*models, **options)
 
-    monkeypatch.setattr(import_module("whence.studies.compare.compare"), "compare", held)
+    monkeypatch.setattr("whence.app.answers.compare", held)
     body = {"data": "films.tsv", "a": "reviews-base", "b": "reviews", "limit": 5}
     job = begin_job(app, "/api/jobs/compare", body)
     assert begun_.wait(30)
