@@ -429,13 +429,22 @@ class StoredRuns:
         )
 
     def _list_locations(self) -> Iterator[RunLocation]:
+        """Yield the places of all runs in the order of their names; links are not followed."""
+        from whence.runs.store import is_store
+
         if self._root is None:
             return
         root = self._root.resolve()
-        is_run = (root / _MANIFEST).is_file()
-        for folder in [root] if is_run else _find_runs(root, _MAX_DEPTH):
-            name = root.name if is_run else folder.relative_to(root).as_posix()
-            yield RunLocation(_build_id(name), _decode_name(name), folder)
+        for path, below, _ in os.walk(root):
+            folder = Path(path)
+            levels = folder.relative_to(root).parts
+            # A run without its manifest counts below the given folder.
+            is_run = (folder / _MANIFEST).exists() or bool(levels and is_store(folder))
+            if is_run:
+                name = "/".join(levels) or root.name
+                yield RunLocation(_build_id(name), _decode_name(name), folder)
+            is_leaf = is_run or len(levels) == _MAX_DEPTH
+            below[:] = [] if is_leaf else sorted(name for name in below if name[0] != ".")
 
 
 def _list_order(entry: dict[str, Any]) -> tuple[bool, float]:
@@ -453,26 +462,6 @@ def _find_version(folder: Path) -> tuple[str, float | None]:
             stats.append((name, stat.st_mtime_ns, stat.st_size))
     version = hashlib.sha256(repr(stats).encode()).hexdigest()[:16]
     return version, max((time / 1e9 for _, time, _ in stats), default=None)
-
-
-def _find_runs(folder: Path, depth: int) -> Iterator[Path]:
-    """Yield the folders that hold a run, in the order of their names; links are not followed."""
-    from whence.runs.store import is_store
-
-    try:
-        with os.scandir(folder) as entries:
-            below = sorted(
-                Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)
-            )
-    except OSError:
-        return
-    for path in below:
-        if path.name.startswith("."):
-            continue
-        if (path / _MANIFEST).exists() or is_store(path):  # a run without its manifest counts
-            yield path
-        elif depth > 1:
-            yield from _find_runs(path, depth - 1)
 
 
 def _build_id(name: str) -> str:
@@ -498,17 +487,13 @@ def _open_location(place: RunLocation) -> "Run":
 
 def _check_no_links(place: RunLocation) -> None:
     """Raise BadStore if a run contains symbolic links, which may lead outside the folder."""
-    for name in ("", *_SUBFOLDERS):
-        folder = place.folder / name
-        if not folder.is_dir():
-            continue
-        with os.scandir(folder) as entries:
-            link = next((entry.name for entry in entries if entry.is_symlink()), None)
-        if link is not None:
-            where = _decode_name(f"{name}/{link}".lstrip("/"))
-            raise BadStore(
-                f"{place.name}: {where} is a link, and whence writes none. Copy the run instead."
-            )
+    for folder in (place.folder, *(place.folder / name for name in _SUBFOLDERS)):
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if path.is_symlink():
+                where = _decode_name(path.relative_to(place.folder).as_posix())
+                raise BadStore(
+                    f"{place.name}: {where} is a link, and whence writes none. Copy the run instead."
+                )
 
 
 def _read_facts(place: RunLocation, version: str) -> dict[str, Any]:
