@@ -53,19 +53,18 @@ class InsideCache:
         if key not in self._insides:
             self._insides[key] = make()
         self._insides.move_to_end(key)
-        while len(self._insides) > 1 and self.estimate_bytes() > self._most:
+        while (
+            len(self._insides) > 1
+            and sum(map(_estimate_bytes, self._insides.values())) > self._most
+        ):
             self._insides.popitem(last=False)
         return self._insides[key]
-
-    def estimate_bytes(self) -> int:
-        """Return an estimate of the bytes that the cached inputs may take."""
-        return sum(_estimate_inside_bytes(inside) for inside in self._insides.values())
 
     def __len__(self) -> int:
         return len(self._insides)
 
 
-def _estimate_inside_bytes(inside: Inside) -> int:
+def _estimate_bytes(inside: Inside) -> int:
     config = inside.loaded.model.config
     layers = getattr(config, "num_hidden_layers", None) or 1
     heads = getattr(config, "num_attention_heads", None) or 1
@@ -181,7 +180,7 @@ class ServedModel:
         explainer = reader or self.explainer()
         if explainer.loaded.task == "none":  # a comparison requests one label of both models
             model_input = model_input.model_copy(update={"target": None})
-        key = (*build_input_key(model_input), explainer.loaded.max_length)
+        key = (model_input.model_dump_json(exclude={"model"}), explainer.loaded.max_length)
         return self._inputs.get(key, lambda: self._inspect(model_input, explainer))
 
     def _inspect(self, model_input: Input, explainer: Explainer) -> Inside:
@@ -302,16 +301,17 @@ class ServedModels:
 
     def get(self, name: str) -> ServedModel:
         """Return a model by its id, or by the name or folder it was given as."""
-        if name in self._models:
-            return self._models[name]
-        for model in self:
-            if model.origin == name:
-                return model
+        if (model := self._find(name)) is not None:
+            return model
         known = list(self._models)
         raise UnknownModel(
             f"There is no model {name[:100]!r} on the list.{suggest_name(name, known)} There are "
             f"{', '.join(known)}."
         )
+
+    def _find(self, name: str) -> ServedModel | None:
+        by_origin = (model for model in self if model.origin == name)
+        return self._models.get(name) or next(by_origin, None)
 
     def find_id(self, name: str) -> str | None:
         """Return the id of the model given by this name or folder, or None."""
@@ -325,9 +325,8 @@ class ServedModels:
     def get_or_add(self, name: str) -> ServedModel:
         """Return a model of the list; add it if --allow-load permits."""
         with self._lock:
-            known = {model.origin: model for model in self._models.values()} | self._models
-            if name in known:
-                return known[name]
+            if (model := self._find(name)) is not None:
+                return model
             if not self._settings.allow_load:
                 raise NotAllowed(
                     f"The model {name[:100]!r} is not on the list that this app was given, and it was started "
@@ -356,12 +355,6 @@ class ServedModels:
         self._added += 1
         self._models[name] = model
         return model
-
-
-def build_input_key(model_input: Input) -> tuple[Any, ...]:
-    """Return the cache key of a request to one model."""
-    fields = model_input.model_dump(exclude={"model", "labels"})
-    return (*fields.values(), None if model_input.labels is None else tuple(model_input.labels))
 
 
 def select_entity(model_input: Input, items: list[Any]) -> Any:
