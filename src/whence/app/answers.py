@@ -7,10 +7,9 @@ object. The HTTP routes and the notebook widget share them.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from pydantic import BaseModel
 
 from whence.app import schema
 from whence.app.models import ServedModel, select_entity
@@ -36,15 +35,6 @@ from whence.studies.compare.compare import (
     list_target_warnings,
 )
 from whence.studies.compare.pair_measures import with_common_max_length
-
-Schema = TypeVar("Schema", bound=BaseModel)
-
-
-def _select_fields(kind: type[Schema], payload: Mapping[str, Any]) -> Schema:
-    """Return the fields of a result that the page shows."""
-    return kind.model_validate(
-        {name: payload[name] for name in kind.model_fields if name in payload}
-    )
 
 
 def explain_input(
@@ -127,7 +117,7 @@ def compute_trust(
         progress=progress,
         **model.build_options_of_one(request.input),
     )
-    return _select_fields(schema.TrustCard, {**card.to_dict(), "kind": "trust"})
+    return schema.TrustCard.model_validate({**card.to_dict(), "kind": "trust"})
 
 
 def explain_generation(
@@ -151,7 +141,7 @@ def explain_generation(
         truncate=model_input.truncate,
         progress=progress,
     )
-    return _select_fields(schema.Generation, generation.to_dict())
+    return schema.Generation.model_validate(generation.to_dict())
 
 
 def verify_edges(

@@ -13,7 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -289,7 +289,7 @@ def list_rows(run: "Run", row_filter: "RowFilter", page: int) -> RunRows:
     matches = read_page(run.store, row_filter, first, PAGE_SIZE)
     names = RunRow.model_fields.keys() - {"label"}
     rows = [
-        RunRow(**{name: record[name] for name in names}, label=_find_label(record))
+        RunRow(**{name: record[name] for name in names}, label=record["gold"] or record["label"])
         for record in matches.records
     ]
     return RunRows(rows=rows, found=matches.found, first=first, problems=matches.unread)
@@ -322,7 +322,7 @@ def build_example(run: "Run", row: int, method: str | None) -> RunExample:
     return RunExample.model_validate(
         {
             **{key: chosen[key] for key in known},
-            "label": _find_label(chosen),
+            "label": chosen["gold"] or chosen["label"],  # in the model's words, if it was matched
             "methods": list(by_method),
             "input": payload["input"] if payload else source,
             "signed": first["signed"],
@@ -335,12 +335,6 @@ def build_example(run: "Run", row: int, method: str | None) -> RunExample:
             ],
         }
     )
-
-
-def _find_label(record: dict[str, Any]) -> str | None:
-    """Return the true label in the model's words if matched, else as in the data."""
-    label: str | None = record["gold"] or record["label"]
-    return label
 
 
 def _list_words(payload: dict[str, Any]) -> list[RunWord]:
@@ -397,9 +391,9 @@ class StoredRuns:
         folder = None if self._root is None else _decode_name(format_public_name(str(self._root)))
         return {"folder": folder, "runs": entries, "left_out": max(0, len(places) - _MAX_RUNS)}
 
-    def open_run(self, key: str) -> "Run":
-        """Return a run by its id."""
-        return _open_location(self._find_location(key))
+    def open_run(self, key: str) -> AbstractContextManager["Run"]:
+        """Return the context of a run by its id."""
+        return _open_run(self._find_location(key))
 
     def render_report(self, key: str, writer: str) -> str:
         """Return a report of a run by the name of the method that writes it."""
@@ -477,12 +471,17 @@ def _decode_name(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "replace")
 
 
-def _open_location(place: RunLocation) -> "Run":
+@contextmanager
+def _open_run(place: RunLocation) -> Iterator["Run"]:
+    """Context manager: open a run; errors of a malformed one become a BadStore that names it."""
     from whence.runs.results import Run
 
-    _check_no_links(place)
-    with translate_run_errors(place.name):
-        return Run(place.folder)
+    try:
+        _check_no_links(place)
+        yield Run(place.folder)
+    except _MALFORMED as error:
+        what = _describe_malformed(place.name, "run", error)
+        raise BadStore(f"{what} `whence store verify` says what is damaged.") from None
 
 
 def _check_no_links(place: RunLocation) -> None:
@@ -498,8 +497,8 @@ def _check_no_links(place: RunLocation) -> None:
 
 def _read_facts(place: RunLocation, version: str) -> dict[str, Any]:
     try:
-        with translate_run_errors(place.name):
-            facts = _open_location(place).facts()
+        with _open_run(place) as run:
+            facts = run.facts()
             if facts["why"] is not None:
                 raise BadStore(facts["why"])
             plain = {name: facts.get(name) for name in RunFacts.model_fields}
@@ -511,18 +510,8 @@ def _read_facts(place: RunLocation, version: str) -> dict[str, Any]:
 
 
 def _render_report(place: RunLocation, version: str, writer: str) -> str:
-    with translate_run_errors(place.name):
-        return str(getattr(_open_location(place).report(), writer)())
-
-
-@contextmanager
-def translate_run_errors(name: str) -> Iterator[None]:
-    """Context manager: turn errors of a malformed run into a BadStore that names it."""
-    try:
-        yield
-    except _MALFORMED as error:
-        what = _describe_malformed(name, "run", error)
-        raise BadStore(f"{what} `whence store verify` says what is damaged.") from None
+    with _open_run(place) as run:
+        return str(getattr(run.report(), writer)())
 
 
 Columns = dict[str, str | None]  # text, pair, label

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from whence.app.error_responses import describe_error
 from whence.app.jobs import ModelWorker
 from whence.app.library import Shelf, clean_file_name, number_name
-from whence.app.schema import Input
+from whence.app.schema import Input, ModelEntry
 from whence.app.settings import PAIR_SAMPLES, Settings
 from whence.core.errors import (
     BadParameter,
@@ -248,19 +248,13 @@ class ServedModel:
 
     def to_entry(self) -> dict[str, Any]:
         """Return the entry of the model in the page's list."""
-        unknown: dict[str, Any] = {
-            **dict.fromkeys(
-                ("kind", "task", "modality", "layers", "heads", "longest", "attention")
-            ),
+        required = (name for name, field in ModelEntry.model_fields.items() if field.is_required())
+        return {
+            **dict.fromkeys(required),  # not known before the model is loaded
             "labels": [],
             "pairs": False,
-            "takes_pairs": None,
-        }
-        samples = _list_samples(self.origin, self._facts)
-        return {
-            **unknown,
             **self._facts,
-            **samples,
+            **_list_samples(self.origin, self._facts),
             "id": self.id,
             "state": self.state,
             "name": self.id if Path(self.origin).is_absolute() else self.origin,

@@ -14,35 +14,36 @@ from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 
 from whence.app import answers, library, schema
-from whence.app.library import translate_run_errors
 from whence.app.security import PAGE_POLICY
 from whence.app.state import AppStateDependency
 from whence.app.state import stream_events as stream
 from whence.core.errors import BadParameter, BadRequest, CannotServe
 
-data_router = APIRouter(tags=["data"])
+
+def _describe_response(description: str, *media_types: str, **shape: str) -> dict[str, Any]:
+    """Return the options of a route whose response is not JSON."""
+    content = {media_type: {"schema": shape} if shape else {} for media_type in media_types}
+    responses = {200: {"content": content, "description": description}}
+    return {"response_class": Response, "responses": responses}
 
 
-def describe_content(description: str, content: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
-    """Return the documentation of a response that is not JSON."""
-    return {200: {"content": content, "description": description}}
+def _describe_body(media_type: str, **shape: str) -> dict[str, Any]:
+    """Return the options of a route that reads the body of its request itself."""
+    body = {"required": True, "content": {media_type: {"schema": shape}}}
+    return {"name": "bring", "openapi_extra": {"requestBody": body}}
 
 
-_PAGE_RESPONSE = describe_content(
-    "A page without script.", {"text/html": {"schema": {"type": "string"}}}
-)
+_PAGE = _describe_response("A page without script.", "text/html", type="string")
+_PAGE_HEADERS = {"content-security-policy": PAGE_POLICY, "x-frame-options": "SAMEORIGIN"}
+_BYTES = _describe_body("application/octet-stream", type="string", format="binary")
 
 FileName = Annotated[str, Query(min_length=1, max_length=200, description="The name of the file.")]
 ColumnName = Annotated[str | None, Query(max_length=200, description="The column of it.")]
-BINARY_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-    }
-}
+
+data_router = APIRouter(tags=["data"])
 
 
-@data_router.put("/data", name="bring", response_model=schema.DataSet, openapi_extra=BINARY_BODY)
+@data_router.put("/data", response_model=schema.DataSet, **_BYTES)
 async def upload_dataset(
     name: FileName,
     request: Request,
@@ -52,9 +53,8 @@ async def upload_dataset(
     label: ColumnName = None,
 ) -> Any:
     """Upload a data set: the bytes of a file, whose name's ending gives the format."""
-    raw = await request.body()
     columns = {"text": text, "pair": pair, "label": label}
-    return await run_in_threadpool(state.data.add_upload, name, raw, columns)
+    return await run_in_threadpool(state.data.add_upload, name, await request.body(), columns)
 
 
 @data_router.post("/data/{id}/columns", response_model=schema.DataSet)
@@ -65,13 +65,12 @@ async def columns(id: str, body: schema.ColumnsRequest, state: AppStateDependenc
 
 explain_router = APIRouter(tags=["explain"])
 jobs_router = APIRouter(prefix="/jobs", tags=["jobs"])
-_TENSORS_RESPONSE: dict[str, Any] = {
-    "response_class": Response,
-    "responses": describe_content(
-        "The arrays as safetensors.",
-        {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-    ),
-}
+_TENSORS = _describe_response(
+    "The arrays as safetensors.", "application/octet-stream", type="string", format="binary"
+)
+_EVENTS = _describe_response(
+    "The job without its result, each time something changed.", "text/event-stream", type="string"
+)
 
 
 def _add_question(name: str) -> None:
@@ -87,7 +86,7 @@ def _add_question(name: str) -> None:
 
     ask.__annotations__["body"] = answer.__annotations__["request"]
     response = {"response_model": answer.__annotations__["return"]}
-    options = _TENSORS_RESPONSE if name == "tensors" else response
+    options = _TENSORS if name == "tensors" else response
     explain_router.post(f"/{name}", name=name, description=answer.__doc__, **options)(ask)
 
 
@@ -132,14 +131,7 @@ async def cancel(id: str, state: AppStateDependency) -> Any:
     return task.describe()
 
 
-@jobs_router.get(
-    "/{id}/events",
-    response_class=StreamingResponse,
-    responses=describe_content(
-        "The job without its result, each time something changed.",
-        {"text/event-stream": {"schema": {"type": "string"}}},
-    ),
-)
+@jobs_router.get("/{id}/events", **_EVENTS)
 async def events(id: str, state: AppStateDependency) -> StreamingResponse:
     """Tell of a job's progress until it has ended."""
     return StreamingResponse(stream(state.jobs.get(id)), media_type="text/event-stream")
@@ -173,22 +165,13 @@ async def serve_file(request: Request, name: str = "index.html") -> Response:
 pictures_router = APIRouter(tags=["pictures"])
 
 
-@pictures_router.put(
-    "/pictures", name="bring", response_model=schema.Picture, openapi_extra=BINARY_BODY
-)
+@pictures_router.put("/pictures", response_model=schema.Picture, **_BYTES)
 async def upload_picture(name: FileName, request: Request, state: AppStateDependency) -> Any:
     """Upload a picture: the bytes of a file, whose content gives the format."""
-    raw = await request.body()
-    return await run_in_threadpool(state.pictures.add_upload, name, raw)
+    return await run_in_threadpool(state.pictures.add_upload, name, await request.body())
 
 
 results_router = APIRouter(prefix="/results", tags=["results"])
-_JSON_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": {"type": "object"}}},
-    }
-}
 
 
 @results_router.get("", response_model=schema.Results)
@@ -197,11 +180,12 @@ async def results(state: AppStateDependency) -> Any:
     return state.results.list_results()
 
 
-@results_router.put("", name="bring", response_model=schema.StoredResult, openapi_extra=_JSON_BODY)
+@results_router.put(
+    "", response_model=schema.StoredResult, **_describe_body("application/json", type="object")
+)
 async def upload_result(name: FileName, request: Request, state: AppStateDependency) -> Any:
     """Take a stored result: the JSON that whence wrote."""
-    raw = await request.body()
-    return await run_in_threadpool(state.results.add_upload, name, raw)
+    return await run_in_threadpool(state.results.add_upload, name, await request.body())
 
 
 @results_router.get("/{id}", response_model=dict[str, Any])
@@ -210,16 +194,10 @@ async def result(id: str, state: AppStateDependency) -> Any:
     return state.results.get(id)
 
 
-@results_router.get(
-    "/{id}/page",
-    name="page",
-    response_class=Response,
-    responses=_PAGE_RESPONSE,
-)
+@results_router.get("/{id}/page", name="page", **_PAGE)
 def get_result_page(id: str, state: AppStateDependency) -> HTMLResponse:
     """Give whence's page of a stored result; no script runs in it."""
-    headers = {"content-security-policy": PAGE_POLICY, "x-frame-options": "SAMEORIGIN"}
-    return HTMLResponse(state.results.render_page(id), headers=headers)
+    return HTMLResponse(state.results.render_page(id), headers=_PAGE_HEADERS)
 
 
 runs_router = APIRouter(prefix="/runs", tags=["runs"])
@@ -232,6 +210,9 @@ _REPORT_FORMATS: dict[ReportFormat, tuple[str, str]] = {
     "tex": ("to_latex", "application/x-tex; charset=utf-8"),
     "json": ("to_json", "application/json"),
 }
+_REPORT = _describe_response(
+    "The report as a file.", *(kind.split(";")[0] for _, kind in _REPORT_FORMATS.values())
+)
 ShortQuery = Annotated[str | None, Query(max_length=300)]
 
 
@@ -244,25 +225,13 @@ def runs(state: AppStateDependency) -> Any:
     return listing
 
 
-@runs_router.get(
-    "/{id}/page",
-    name="page",
-    response_class=Response,
-    responses=_PAGE_RESPONSE,
-)
+@runs_router.get("/{id}/page", name="page", **_PAGE)
 def get_run_page(id: str, state: AppStateDependency) -> HTMLResponse:
     """Give whence's report of a run; no script runs in it."""
-    headers = {"content-security-policy": PAGE_POLICY, "x-frame-options": "SAMEORIGIN"}
-    return HTMLResponse(state.runs.render_report(id, "to_html"), headers=headers)
+    return HTMLResponse(state.runs.render_report(id, "to_html"), headers=_PAGE_HEADERS)
 
 
-@runs_router.get(
-    "/{id}/report",
-    response_class=Response,
-    responses=describe_content(
-        "The report as a file.", {kind.split(";")[0]: {} for _, kind in _REPORT_FORMATS.values()}
-    ),
-)
+@runs_router.get("/{id}/report", **_REPORT)
 def report(id: str, state: AppStateDependency, format: ReportFormat = "html") -> Response:
     """Give the report as a file to keep: HTML, Markdown, LaTeX or JSON."""
     writer, media_type = _REPORT_FORMATS[format]
@@ -289,16 +258,13 @@ def rows(
     """Give a page of rows that are written, out of the files; by a metric's value, the best or the worst first."""
     from whence.runs.store import RowFilter
 
-    if order != "data" and metric is None:
-        raise BadRequest(f"order: {order!r} needs a metric to go by.")
-    descending = (
-        None
-        if order == "data" or metric is None
-        else library.is_descending(metric, order == "best")
-    )
-    run = state.runs.open_run(id)
-    with translate_run_errors(id):
-        row_filter = RowFilter(method, failed, search.strip(), metric, descending)
+    descending = None
+    if order != "data":
+        if metric is None:
+            raise BadRequest(f"order: {order!r} needs a metric to go by.")
+        descending = library.is_descending(metric, order == "best")
+    row_filter = RowFilter(method, failed, search.strip(), metric, descending)
+    with state.runs.open_run(id) as run:
         return library.list_rows(run, row_filter, page)
 
 
@@ -307,8 +273,7 @@ def example(
     id: str, row: Annotated[int, Path(ge=0)], state: AppStateDependency, method: ShortQuery = None
 ) -> Any:
     """Give one row of the data as a method explained it, word by word."""
-    run = state.runs.open_run(id)
-    with translate_run_errors(id):
+    with state.runs.open_run(id) as run:
         return library.build_example(run, row, method)
 
 

@@ -27,6 +27,12 @@ class ResponseModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class SelectedFields(ResponseModel):
+    """Base of responses with the fields of a result that the page shows; others are left out."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
 class TableStart(ResponseModel):
     """The columns of a table and its first rows, to choose columns by."""
 
@@ -283,7 +289,7 @@ class TrustRule(ResponseModel):
     fails: str
 
 
-class TrustCard(ResponseModel):
+class TrustCard(SelectedFields):
     """A trust card: the fields of `Trust.to_dict()` that the page shows."""
 
     kind: Literal["trust"] = "trust"
@@ -571,13 +577,10 @@ class OtherOverlap(ResponseModel):
     chance: Interval
 
 
-class Overlap(ResponseModel):
+class Overlap(OtherOverlap):
     """The share of flow that two models have in common, beside that of random edges."""
 
     coverage: float
-    specials: bool  # whether edges that end on special tokens count
-    jaccard: Interval
-    chance: Interval
     only_a: Interval  # edges, as shares of the union
     only_b: Interval
     other: OtherOverlap
@@ -677,12 +680,17 @@ class PredictionTable(ResponseModel):
     surprise: str  # the definition of surprise used here
 
 
-class WordsRequest(RequestModel):
-    """Find the words that each class leans on; a job."""
+class HabitsRequest(RequestModel):
+    """Count the kinds of positions that heads attend to; a job."""
 
     model: str = Field(max_length=300)
-    method: str | None = Field(default=None, max_length=100)  # null: the model's default
     limit: int = Field(default=100, ge=1, le=2000)
+
+
+class WordsRequest(HabitsRequest):
+    """Find the words that each class leans on; a job."""
+
+    method: str | None = Field(default=None, max_length=100)  # null: the model's default
     least: int = Field(default=3, ge=1, le=1000)  # minimal number of examples of a word
 
 
@@ -714,13 +722,6 @@ class WordsByClass(ResponseModel):
     left_out: list[str]  # sentences: how many, and why
     classes: list[ClassWords]
     note: str
-
-
-class HabitsRequest(RequestModel):
-    """Count the kinds of positions that heads attend to; a job."""
-
-    model: str = Field(max_length=300)
-    limit: int = Field(default=100, ge=1, le=2000)
 
 
 class Habit(ResponseModel):
@@ -761,10 +762,8 @@ class GenerateRequest(RequestModel):
     granularity: Granularity = "token"
 
 
-class Piece(ResponseModel):
+class Piece(SelectedFields):
     """A part of the prompt: a token, a word, a sentence, a paragraph, or a marked passage."""
-
-    model_config = ConfigDict(extra="ignore")
 
     text: str
     special: bool
@@ -774,16 +773,14 @@ class Piece(ResponseModel):
     chance: float | None  # its share of the tokens, the expectation of a random explanation
 
 
-class Output(ResponseModel):
+class Output(SelectedFields):
     """A token that was generated, or a word of them."""
-
-    model_config = ConfigDict(extra="ignore")
 
     text: str
     probability: float | None
 
 
-class Generation(ResponseModel):
+class Generation(SelectedFields):
     """A generated text with explanations: the fields of `Generation.to_dict()` that the page shows."""
 
     kind: Literal["generation"] = "generation"

@@ -112,7 +112,7 @@ class AppState:
     def _build_work(self, kind: str, body: Any, answer: Answer) -> tuple[ServedModel, Work]:
         """Return the model in whose thread a request is answered, the first of two, and the work."""
         models = [self.models.get(name) for name in list_model_ids(body)]
-        first, last = min(models, key=_get_place), max(models, key=_get_place)
+        first, last = sorted((models[0], models[-1]), key=lambda model: model.place)
 
         def work(progress: Progress) -> Any:
             if first is last:
@@ -155,10 +155,6 @@ class AppState:
             return f"The model {model.id!r} could not answer in time: {limit}. Give a shorter text."
         how_far = f", {busy.done} of {busy.total}" if busy.total else ""
         return f"The model {model.id!r} is at work ({busy.kind}{how_far}): {limit} to wait for it."
-
-
-def _get_place(model: ServedModel) -> int:
-    return model.place
 
 
 def _serialise_answer(answer: Any) -> Response:
