@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from fastapi.responses import Response
+from safetensors.numpy import save
 
 from whence._version import __version__
 from whence.app.answers import Answer, list_cards, list_model_ids
@@ -160,8 +161,6 @@ class AppState:
 def _serialise_answer(answer: Any) -> Response:
     """Return an answer as a response; runs in the model's thread, so the event loop does not wait."""
     if isinstance(answer, dict):
-        from safetensors.numpy import save
-
         return Response(save(answer), media_type="application/octet-stream")
     return Response(answer.model_dump_json(), media_type="application/json")
 

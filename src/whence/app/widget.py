@@ -135,11 +135,7 @@ class NotebookModel(ServedModel):
     def build_options(self, model_input: Input) -> dict[str, Any]:
         """Return the options of a request as arguments of `explain`."""
         options = super().build_options(model_input)
-        if (
-            self.at is not None
-            and options["at"] is None
-            and self._is_first(model_input, "text", "pair", "picture")
-        ):
+        if options["at"] is None and self._is_first(model_input, "text", "pair", "picture"):
             options["at"] = self.at
         return options
 
@@ -193,11 +189,7 @@ class NotebookSession:
         if explanations:
             self.state["methods"] = list(model.given)
         if other is not None:
-            name = (
-                f"{other.loaded.name} (2)"
-                if other.loaded.name in self._models
-                else other.loaded.name
-            )
+            name = other.loaded.name + " (2)" * (other.loaded.name in self._models)
             self._models[name] = NotebookModel(name, other)
             self.state |= {"page": "compare", "other": name}
         self._input = model.first
@@ -409,7 +401,6 @@ class ViewState(BaseModel):
 
 
 DEFAULT_STATE: Mapping[str, Any] = ViewState.model_validate({}).model_dump()
-EMPTY_SELECTION: Mapping[str, Any] = {"tokens": [], "edges": [], "head": None}
 
 
 def update_state(old: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from whence.app.widget import EMPTY_SELECTION, NotebookSession, describe_fault, update_state
+from whence.app.widget import NotebookSession, describe_fault, update_state
 from whence.core.errors import WhenceError
 from whence.explain.page import read_front_end_file
 from whence.methods import method
@@ -23,7 +23,7 @@ class Workbench(anywidget.AnyWidget):
     _css = traitlets.Unicode().tag(sync=True)
     _methods = traitlets.List(traitlets.Unicode()).tag(sync=True)
     state = traitlets.Dict().tag(sync=True)
-    selection = traitlets.Dict(dict(EMPTY_SELECTION)).tag(sync=True)
+    selection: Any = traitlets.Dict({"tokens": [], "edges": [], "head": None}).tag(sync=True)
 
     def __init__(self, session: NotebookSession, state: Mapping[str, Any]) -> None:
         super().__init__(
