@@ -4,12 +4,12 @@ Each function takes a model and a request, runs in the thread of that model and 
 object. The HTTP routes and the notebook widget share them.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from pydantic_core import to_jsonable_python
 
 from whence.app import schema
 from whence.app.models import ServedModel, select_entity
@@ -281,22 +281,18 @@ def list_cards() -> list[dict[str, Any]]:
 
 
 def _build_card(kind: str, entry: Entry) -> dict[str, Any]:
-    facts = {name: _to_json(value) for name, value in entry.facts.items() if not callable(value)}
+    facts = {name: value for name, value in entry.facts.items() if not callable(value)}
     facts["parameters"] = [
-        {"name": param.name, "allowed": param.allowed_values, "default": _to_json(param.default)}
+        {"name": param.name, "allowed": param.allowed_values, "default": param.default}
         for param in entry.parameters.values()
     ]
-    return {"kind": kind, "name": entry.name, "summary": entry.summary, "facts": facts}
+    return {"kind": kind, "name": entry.name, "summary": entry.summary, "facts": _to_json(facts)}
 
 
-def _to_json(value: Any) -> Any:
-    """Return a fact as JSON data; infinity, a missing bound, becomes null."""
-    if isinstance(value, Mapping):
-        return {str(name): _to_json(item) for name, item in value.items()}
-    if isinstance(value, frozenset | set):
-        return sorted(map(str, value))
-    if isinstance(value, list | tuple):
-        return [_to_json(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if isinstance(value, bool | int | float | str | None) else str(value)
+def _to_json(facts: Mapping[str, Any]) -> Any:
+    """Return facts as JSON data; infinity, a missing bound, becomes null."""
+    ordered = {
+        name: sorted(map(str, value)) if isinstance(value, frozenset | set) else value
+        for name, value in facts.items()
+    }
+    return to_jsonable_python(ordered, inf_nan_mode="null", fallback=str)

@@ -105,6 +105,7 @@ class WarningNote(ResponseModel):
 
 # The limit of a text in characters; the model's own limit in tokens applies in addition.
 TEXT = 50_000
+EDGES = 5000  # limit of edges sent or cut
 
 
 # A short text: a label, a position, an id.
@@ -338,7 +339,7 @@ class FlowRequest(RequestModel):
     residual: float | None = Field(default=None, ge=0, le=1)  # None: the weight's own
     query: Query = Query()
     classic: Classic | None = None
-    most: int = Field(default=5000, ge=1, le=5000)  # edges sent, the strongest first
+    most: int = Field(default=EDGES, ge=1, le=EDGES)  # edges sent, the strongest first
 
 
 class Edges(ResponseModel):
@@ -424,7 +425,7 @@ class VerifyRequest(RequestModel):
 
     input: Input
     # layer, head, source, to
-    edges: list[tuple[int, int, int, int]] = Field(min_length=1, max_length=5000)
+    edges: list[tuple[int, int, int, int]] = Field(min_length=1, max_length=EDGES)
     draws: int = Field(default=30, ge=5, le=200)
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
 

@@ -66,7 +66,7 @@ class AppState:
             "limits": settings.describe_limits(),
         }
 
-    async def ask(self, request: Request, kind: str, body: Any, answer: Answer) -> Response:
+    async def ask(self, request: Request, kind: str, body: Any, answer: Answer) -> Any:
         """Return the response of a quick request."""
         model, work = self._build_work(kind, body, answer)
         return await self._wait_for_answer(
@@ -82,11 +82,7 @@ class AppState:
         """Load a model of the list, or another if that is allowed, and return its entry."""
         model = self.models.get_or_add(name)
 
-        def load(progress: Progress) -> Response:
-            model.explainer()
-            return Response()
-
-        await self._wait_for_answer(request, model, "load", load)
+        await self._wait_for_answer(request, model, "load", lambda progress: model.explainer())
         return model.to_entry()
 
     def preload(self, failed: LoadFailureCallback | None = None) -> None:
@@ -125,8 +121,8 @@ class AppState:
 
     async def _wait_for_answer(
         self, request: Request, model: ServedModel, kind: str, work: Work
-    ) -> Response:
-        """Return the response of work, while the client is connected and within the time limit."""
+    ) -> Any:
+        """Return the result of work, while the client is connected and within the time limit."""
         task = model.worker.put(kind, work, quick=True)
         future = asyncio.wrap_future(task.future)
         until = time.monotonic() + self.settings.seconds
@@ -140,8 +136,7 @@ class AppState:
                     raise Busy(self._describe_timeout(model, task))
                 if await request.is_disconnected():
                     raise Busy("Nobody waits for the answer any more.")
-            answer: Response = future.result()
-            return answer
+            return future.result()
         except Cancelled:
             raise Busy("The server is stopping.") from None
         finally:
