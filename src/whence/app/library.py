@@ -525,12 +525,8 @@ def clean_file_name(name: str) -> str:
     return re.sub(r"[^\w. -]", "_", last).strip(". ")[-100:] or "file"
 
 
-@dataclass(frozen=True)
-class _DatasetSlot:
-    """A data set, or the error that its columns are unknown, and a function to read it again."""
-
-    content: Dataset | UnknownColumns
-    reader: Callable[..., Dataset]
+# A data set, or the error that its columns are unknown, and the function that reads it by other columns.
+_Slot = tuple[Dataset | UnknownColumns, Callable[..., Dataset]]
 
 
 class DataSets:
@@ -539,25 +535,24 @@ class DataSets:
     def __init__(self, settings: Settings) -> None:
         columns = {"text": settings.text, "pair": settings.pair, "label": settings.label}
         self._settings = settings
-        self._shelf: Shelf[_DatasetSlot] = Shelf(settings.kept)
+        self._shelf: Shelf[_Slot] = Shelf(settings.kept)
         for path in settings.data:
-            reader: Callable[..., Dataset] = partial(read_dataset, path, most=settings.rows)
+            reader = partial(read_dataset, path, most=settings.rows)
             content: Dataset | UnknownColumns
             try:
                 content = reader(**columns)
             except UnknownColumns as error:
                 content = error  # the columns can be chosen on the page
-            name = getattr(content, "name", parse_file_name(path))
-            self._shelf.add(name, _DatasetSlot(content, reader))
+            self._shelf.add(getattr(content, "name", parse_file_name(path)), (content, reader))
 
     def get(self, name: str) -> Dataset:
         """Return a data set by its id."""
-        content = self._find(name).content
+        content, _ = self._find(name)
         if isinstance(content, UnknownColumns):
             raise content
         return content
 
-    def _find(self, name: str) -> _DatasetSlot:
+    def _find(self, name: str) -> _Slot:
         slots = self._shelf.items
         if name not in slots:
             raise NotFound(
@@ -567,33 +562,31 @@ class DataSets:
 
     def list_problems(self) -> list[str]:
         """Return the errors of data sets whose columns have to be chosen."""
-        contents = [slot.content for slot in self._shelf.items.values()]
+        contents = (content for content, _ in self._shelf.items.values())
         return [str(content) for content in contents if isinstance(content, UnknownColumns)]
 
     def add_upload(self, name: str, raw: bytes, columns: Columns) -> dict[str, Any]:
         """Add an uploaded data set, and return its entry; drops the oldest beyond the limit."""
         name = clean_file_name(name)
         limit = self._settings.upload * _MAX_EXPANSION
-        reader: Callable[..., Dataset] = partial(
-            read_dataset, name, raw=raw, most=self._settings.rows, most_bytes=limit
-        )
+        reader = partial(read_dataset, name, raw=raw, most=self._settings.rows, most_bytes=limit)
         dataset = reader(**columns)
-        key = self._shelf.add(dataset.name, _DatasetSlot(dataset, reader), upload=True)
+        key = self._shelf.add(dataset.name, (dataset, reader), upload=True)
         return _describe_dataset(key, dataset)
 
     def reread(self, key: str, columns: Columns) -> dict[str, Any]:
         """Read a data set again by other columns, under the same id, and return its entry."""
-        reader = self._find(key).reader
+        _, reader = self._find(key)
         dataset = reader(**columns)
         with self._shelf.lock:
             if key in self._shelf.items:
-                self._shelf.items[key] = _DatasetSlot(dataset, reader)
+                self._shelf.items[key] = (dataset, reader)
         return _describe_dataset(key, dataset)
 
     def list_entries(self) -> list[dict[str, Any]]:
         """Return the entries of all data sets in the page's list."""
         slots = list(self._shelf.items.items())
-        return [_describe_dataset(name, slot.content) for name, slot in slots]
+        return [_describe_dataset(name, content) for name, (content, _) in slots]
 
 
 def _describe_dataset(key: str, content: Dataset | UnknownColumns) -> dict[str, Any]:
@@ -601,12 +594,5 @@ def _describe_dataset(key: str, content: Dataset | UnknownColumns) -> dict[str, 
     if isinstance(content, UnknownColumns):
         unknown = {"name": key, "rows": 0, "text": "", "pair": None, "label": None, "guessed": []}
         return {**entry, **unknown, "problem": describe_error(content)}
-    return {
-        **entry,
-        "name": content.name,
-        "rows": len(content.examples),
-        "text": content.text or "text",
-        "pair": content.pair,
-        "label": content.label,
-        "guessed": list(content.guessed),
-    }
+    known = {name: getattr(content, name) for name in ("name", "pair", "label", "guessed")}
+    return {**entry, **known, "rows": len(content.examples), "text": content.text or "text"}
