@@ -29,7 +29,7 @@ SOURCE = [path for path in PYTHON if path.is_relative_to(ROOT / "src")]
 # Lines of Python that a room may hold now, and the goal of the rebuilding (40,000 in all). When something is deleted,
 # its room's ceiling is lowered; none is raised without a sentence that says what was bought.
 BUDGETS = {
-    "app": (4_170, 2_800),
+    "app": (4_160, 2_800),
     "cli": (3_130, 2_000),
     "core": (1_165, 650),
     # 200 more: variants as rows of arrays, not an object each; 1,024 of them take 1.5 ms of Python.

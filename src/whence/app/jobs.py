@@ -57,10 +57,9 @@ class WorkItem:
         self._began = time.monotonic()
         try:
             result = self._work(self.progress)
-        except Cancelled as error:
-            self.fail(error)
         except BaseException as error:  # any error is the client's answer; the thread goes on
-            log_error(error, f"{self.kind} by {self.worker.model}")
+            if not isinstance(error, Cancelled):
+                log_error(error, f"{self.kind} by {self.worker.model}")
             self.fail(error)
         else:
             with suppress(InvalidStateError):  # it was cancelled in the meantime

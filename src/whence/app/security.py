@@ -93,7 +93,7 @@ class SecurityMiddleware:
 
     def _check_origin(self, request: Request) -> None:
         host = request.headers.get("host", "")
-        if not self._is_own_host(_parse_hostname(host)):
+        if not self._is_own_host(host):
             raise NotAllowed(
                 f"The request came by the name {host[:100]!r}, which is not this server's."
             )
@@ -103,12 +103,14 @@ class SecurityMiddleware:
         if foreign or (_is_cross_site(request) and _is_api(request)):
             raise NotAllowed("The request was sent by a page that is not this server's.")
 
-    def _is_own_host(self, name: str) -> bool:
-        """Return whether a host name is this server's; a foreign name means DNS rebinding."""
-        settings = self._settings
-        if settings.host in _ALL_INTERFACES:
+    def _is_own_host(self, host: str) -> bool:
+        """Return whether a Host header names this server; a foreign name means DNS rebinding."""
+        own = self._settings.host
+        if own in _ALL_INTERFACES:
             return True  # its names are unknown here; the token protects it
-        return name in LOOPBACK_HOSTS or name == settings.host.lower()
+        match = _HOST_PATTERN.fullmatch(host)
+        name = "" if match is None else (match[1] or match[2]).lower()
+        return name in LOOPBACK_HOSTS or name == own.lower()
 
     def _answer_token(self, request: Request) -> Response | None:
         """Return the response to a request without the token, or to a page's URL with it, which sets the cookie."""
@@ -161,9 +163,3 @@ def _is_api(request: Request) -> bool:
 def _is_cross_site(request: Request) -> bool:
     """Return whether a page of another site or port made the browser send a request."""
     return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
-
-
-def _parse_hostname(host: str) -> str:
-    """Return the name in a Host header without the port; empty for a malformed header."""
-    match = _HOST_PATTERN.fullmatch(host)
-    return "" if match is None else (match[1] or match[2]).lower()
