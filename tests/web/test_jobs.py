@@ -11,6 +11,7 @@ from whence.app.jobs import Cancelled, Jobs, ModelWorker
 from whence.app.models import InsideCache
 from whence.app.settings import Settings
 from whence.core.errors import Busy, UnknownModel
+from whence.studies.compare import compare
 
 INPUT = {"model": "reviews", "text": "the plot is thin, but the actors are wonderful " * 3}
 LONG = {"input": INPUT, "methods": ["kernel_shap", "lime", "attcat"], "budget": 20_000}
@@ -176,17 +177,19 @@ def test_compare_job_waiting_for_the_second_model_can_be_cancelled(app):
 def test_both_models_answer_no_other_question_during_a_compare_job(app, monkeypatch):
     begun_, gate = threading.Event(), threading.Event()
 
-    def held(a, b, *_, data):
+    def held(*models, **options):
         begun_.set()
         assert gate.wait(30)
+        return compare(*models, **options)
 
-    monkeypatch.setattr("whence.app.answers.compare_over_dataset", held)
-    job = begin_job(app, "/api/jobs/compare", {"data": "films.tsv", "a": "reviews", "b": "decoy"})
+    monkeypatch.setattr("whence.app.answers.compare", held)
+    body = {"data": "films.tsv", "a": "reviews-base", "b": "reviews", "limit": 5}
+    job = begin_job(app, "/api/jobs/compare", body)
     assert begun_.wait(30)
     desk = app.state.app_state
     asked = [
         desk.models.get(name).worker.put("question", lambda go: None, quick=True)
-        for name in ("reviews", "decoy")
+        for name in ("reviews-base", "reviews")
     ]
     # Long enough for a free thread to take it, a hundred times over.
     time.sleep(0.1)
@@ -215,7 +218,7 @@ def test_lend_of_a_closed_model_worker_raises_its_error_and_frees_the_first():
     with pytest.raises(UnknownModel, match="b is not there"):
         task.future.result(10)
     assert task.state == "failed"
-    assert task.error["code"] == "unknown-model"
+    assert task.describe().error.code == "unknown-model"
     assert lead.put("question", lambda go: 3, quick=True).future.result(10) == 3
     with pytest.raises(UnknownModel, match="b is not there"):
         other.put("late", lambda go: None, quick=True)
@@ -262,7 +265,7 @@ def test_model_worker_continues_after_a_failed_task(caplog):
     with pytest.raises(ZeroDivisionError):
         task.future.result(10)
     assert task.state == "failed"
-    assert task.error["code"] == "internal-error"
+    assert task.describe().error.code == "internal-error"
     assert "k by m failed" in caplog.text
     assert worker.put("k", lambda go: 3, quick=True).future.result(10) == 3
     worker.close()

@@ -111,8 +111,8 @@ def test_model_worker_survives_base_exceptions_and_logs_them(raised, caplog):
     task = worker.put("k", broken, quick=True)
     with pytest.raises(RuntimeError, match=type(raised).__name__):
         task.future.result(10)
-    assert (task.state, task.error["code"]) == ("failed", "internal-error")
-    assert type(raised).__name__ in task.error["message"]
+    assert (task.state, task.describe().error.code) == ("failed", "internal-error")
+    assert type(raised).__name__ in task.describe().error.message
     assert "k by m failed" in caplog.text
     assert worker.put("k", lambda progress: 3, quick=True).future.result(10) == 3
     worker.close()

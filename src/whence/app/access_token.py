@@ -59,10 +59,7 @@ def make_token() -> str:
 
 
 def resolve_token() -> str:
-    """Return the token of the environment, or a new one.
-
-    There is no option for it: other accounts can read the arguments of a process, and cannot read its environment.
-    """
+    """Return the token of the environment, or a new one."""
     token = os.environ.get(TOKEN_VARIABLE)
     if token is None:
         return make_token()

@@ -4,43 +4,43 @@ Each function takes a model and a request, runs in the thread of that model and 
 object. The HTTP routes and the notebook widget share them.
 """
 
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
-from pydantic import BaseModel
+import numpy as np
+from pydantic_core import to_jsonable_python
 
 from whence.app import schema
 from whence.app.models import ServedModel, select_entity
 from whence.core.errors import BadParameter, InputError, RequestError, WhenceError
 from whence.core.progress import Progress
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from whence.core.registry import Entry
-    from whence.data.dataset import Dataset
-    from whence.explain.explainer import Explainer
-    from whence.explain.explanation import Explanation
-    from whence.flow.graph import EdgeQuery
-
-Schema = TypeVar("Schema", bound=BaseModel)
-
-
-def _select_fields(kind: type[Schema], payload: Mapping[str, Any]) -> Schema:
-    """Return the fields of a result that the page shows."""
-    return kind.model_validate(
-        {name: payload[name] for name in kind.model_fields if name in payload}
-    )
+from whence.core.registry import Entry
+from whence.data.dataset import Dataset
+from whence.explain.explainer import Explainer
+from whence.explain.explanation import Explanation
+from whence.explain.page import build_explanations_data
+from whence.flow.classic import ClassicSettings
+from whence.flow.graph import EdgeQuery
+from whence.flow.weights import EDGE_WEIGHT_CARDS
+from whence.methods import method
+from whence.metrics import metric
+from whence.studies.audit.experiments import experiment
+from whence.studies.compare import dataset_view
+from whence.studies.compare.compare import (
+    choose_common_target,
+    compare,
+    compare_on_input,
+    explain_or_warn,
+    list_target_warnings,
+)
+from whence.studies.compare.pair_measures import with_common_max_length
 
 
 def explain_input(
     model: ServedModel, request: schema.ExplainRequest, progress: Progress
 ) -> schema.Explanations:
-    """Return the explanations of one input by all methods that work; raise if none does."""
-    from whence.explain.page import build_explanations_data
-
+    """Explain one input by those of several methods that work; raise if none does."""
     per_entity, failed = _explain_with_fallback(model, request, progress)
     explanations = select_entity(request.input, per_entity)
     try:
@@ -57,7 +57,7 @@ def explain_input(
 
 def _explain_with_fallback(
     model: ServedModel, request: schema.ExplainRequest, progress: Progress
-) -> "tuple[list[list[Explanation]], dict[str, str]]":
+) -> tuple[list[list[Explanation]], dict[str, str]]:
     """Return the explanations by all methods at once, or after an error one by one, and the errors."""
     methods = list(dict.fromkeys(request.methods))
     try:
@@ -82,34 +82,18 @@ def _explain_with_fallback(
 def compute_flow(
     model: ServedModel, request: schema.FlowRequest, progress: Progress
 ) -> schema.Flow:
-    """Return the flow of one input through the model."""
-    from whence.flow.classic import ClassicSettings
-
-    flow = model.inside(request.input).flow(
-        request.weight,
-        direction=request.direction,
-        token=request.token,
-        residual=request.residual,
-        query=_build_query(request.query),
-        most=request.most,
-        classic=None if request.classic is None else ClassicSettings(**dict(request.classic)),
-    )
-    return schema.Flow.model_validate(flow)
-
-
-def _build_query(query: schema.Query) -> "EdgeQuery":
-    from whence.flow.graph import EdgeQuery
-
-    fields: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in query
-    }
-    return EdgeQuery(**fields)
+    """Compute the flow through the model for one input."""
+    options = {name: value for name, value in request if name != "input"}
+    options["query"] = EdgeQuery(**dict(request.query))
+    if request.classic is not None:
+        options["classic"] = ClassicSettings(**dict(request.classic))
+    return schema.Flow.model_validate(model.inside(request.input).flow(**options))
 
 
 def compute_head_statistic(
     model: ServedModel, request: schema.HeadsRequest, progress: Progress
 ) -> schema.Heads:
-    """Return one statistic for each head."""
+    """Give one number for each head; "ablation" runs the model for each, and is a job."""
     return schema.Heads.model_validate(
         model.inside(request.input).head_statistic(request.statistic, progress)
     )
@@ -117,15 +101,15 @@ def compute_head_statistic(
 
 def read_tensors(
     model: ServedModel, request: schema.TensorsRequest, progress: Progress
-) -> "dict[str, np.ndarray[Any, Any]]":
-    """Return arrays of an inspected input."""
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Give attention in bulk: single maps in float32, or all of them as thumbnails."""
     return model.inside(request.input).tensors(request.keys)
 
 
 def compute_trust(
     model: ServedModel, request: schema.TrustRequest, progress: Progress
 ) -> schema.TrustCard:
-    """Return the trust card of some methods."""
+    """Test explanations on this very input."""
     card = model.explainer().trust(
         model.resolve_input(request.input),
         method=list(dict.fromkeys(request.methods)),
@@ -133,13 +117,13 @@ def compute_trust(
         progress=progress,
         **model.build_options_of_one(request.input),
     )
-    return _select_fields(schema.TrustCard, {**card.to_dict(), "kind": "trust"})
+    return schema.TrustCard.model_validate({**card.to_dict(), "kind": "trust"})
 
 
 def explain_generation(
     model: ServedModel, request: schema.GenerateRequest, progress: Progress
 ) -> schema.Generation:
-    """Return a generated continuation with the explanation of each of its tokens."""
+    """Let a language model continue a prompt, and explain each token of its answer."""
     model_input = request.input
     for name in ("picture", "target", "at", "entity", "rather", "labels", "template"):
         if getattr(model_input, name):
@@ -157,13 +141,13 @@ def explain_generation(
         truncate=model_input.truncate,
         progress=progress,
     )
-    return _select_fields(schema.Generation, generation.to_dict())
+    return schema.Generation.model_validate(generation.to_dict())
 
 
 def verify_edges(
     model: ServedModel, request: schema.VerifyRequest, progress: Progress
 ) -> schema.Verification:
-    """Return the effect of cutting edges, beside that of random edge sets."""
+    """Knock edges out, and as many random ones."""
     return schema.Verification.model_validate(
         model.inside(request.input).verify(
             request.edges, draws=request.draws, seed=request.seed, progress=progress
@@ -171,32 +155,29 @@ def verify_edges(
     )
 
 
-def compare_on_input(
+def compare_models(
     a: ServedModel, b: ServedModel, request: schema.CompareRequest, progress: Progress
 ) -> schema.InputComparison:
-    """Return the comparison of two models on one input, for the class that the second predicts."""
-    from whence.studies.compare.compare import (
-        choose_common_target,
-        compare_on_input,
-        explain_or_warn,
-        list_target_warnings,
-    )
-    from whence.studies.compare.pair_measures import with_common_max_length
-
+    """Hold two models against each other on one input, for the class that the second predicts."""
     # Both truncate at the smaller maximal length.
     readers = with_common_max_length(a.explainer(), b.explainer())
-    inputs = [_build_input(model, request) for model in (a, b)]
-    inside_a, inside_b = (
+    fields = request.model_dump(include={"text", "pair", "truncate"})
+    # A model without labels, such as a language model, has no such target.
+    inputs = [
+        schema.Input(model=model.id, target=request.target if reader.labels else None, **fields)
+        for model, reader in zip((a, b), readers, strict=True)
+    ]
+    insides = [
         model.inside(model_input, reader)
         for model, model_input, reader in zip((a, b), inputs, readers, strict=True)
-    )
-    if request.target is None and (label := choose_common_target(inside_a, inside_b)) is not None:
+    ]
+    if request.target is None and (label := choose_common_target(*insides)) is not None:
         inputs[0] = inputs[0].model_copy(update={"target": label})
-        inside_a = a.inside(inputs[0], readers[0])
+        insides[0] = a.inside(inputs[0], readers[0])
     method = request.method
-    warnings = [] if method is None else list_target_warnings(inside_a, inside_b)
+    warnings = [] if method is None else list_target_warnings(*insides)
 
-    def explain(model: ServedModel, model_input: schema.Input, reader: "Explainer") -> Any:
+    def explain(model: ServedModel, model_input: schema.Input, reader: Explainer) -> Any:
         if method is None or not reader.labels:
             return None
         return explain_or_warn(
@@ -206,70 +187,43 @@ def compare_on_input(
             warnings,
         )
 
-    explanations = tuple(map(explain, (a, b), inputs, readers))
     comparison = compare_on_input(
-        inside_a,
-        inside_b,
+        *insides,
         weight=request.weight,
         direction=request.direction,
         token=request.token,
-        query=_build_query(request.query),
-        explanations=explanations,
+        query=EdgeQuery(**dict(request.query)),
+        explanations=list(map(explain, (a, b), inputs, readers)),
     )
     return schema.InputComparison.model_validate(
         {**comparison, "warnings": [*comparison["warnings"], *warnings]}
     )
 
 
-def _build_input(model: ServedModel, request: schema.CompareRequest) -> schema.Input:
-    return schema.Input(
-        model=model.id,
-        text=request.text,
-        pair=request.pair,
-        # A model without labels, such as a language model, has no such target.
-        target=request.target if model.explainer().labels else None,
-        truncate=request.truncate,
-    )
-
-
 def predict_dataset(
-    model: ServedModel, request: schema.PredictRequest, progress: Progress, data: "Dataset"
+    model: ServedModel, request: schema.PredictRequest, progress: Progress, data: Dataset
 ) -> schema.PredictionTable:
-    """Return the predictions of a data set."""
-    from whence.studies.compare import dataset_view
-
-    table = dataset_view.predict_dataset(
-        model.explainer(), data, limit=request.limit, progress=progress
-    )
+    """Predict a data set."""
+    options = request.model_dump(exclude={"model"})
+    table = dataset_view.predict_dataset(model.explainer(), data, progress=progress, **options)
     return schema.PredictionTable.model_validate(table)
 
 
 def find_class_words(
-    model: ServedModel, request: schema.WordsRequest, progress: Progress, data: "Dataset"
+    model: ServedModel, request: schema.WordsRequest, progress: Progress, data: Dataset
 ) -> schema.WordsByClass:
-    """Return the words with the largest mean scores for each predicted class."""
-    from whence.studies.compare import dataset_view
-
-    words = dataset_view.summarise_words(
-        model.explainer(),
-        data,
-        method=request.method,
-        limit=request.limit,
-        least=request.least,
-        progress=progress,
-    )
+    """Find the words that each class leans on, those with the largest mean scores."""
+    options = request.model_dump(exclude={"model"})
+    words = dataset_view.summarise_words(model.explainer(), data, progress=progress, **options)
     return schema.WordsByClass.model_validate(words)
 
 
 def find_head_habits(
-    model: ServedModel, request: schema.HabitsRequest, progress: Progress, data: "Dataset"
+    model: ServedModel, request: schema.HabitsRequest, progress: Progress, data: Dataset
 ) -> schema.Habits:
-    """Return the kinds of tokens that each head attends to, over a data set."""
-    from whence.studies.compare import dataset_view
-
-    habits = dataset_view.summarise_heads(
-        model.explainer(), data, limit=request.limit, progress=progress
-    )
+    """Count the kinds of positions that heads attend to."""
+    options = request.model_dump(exclude={"model"})
+    habits = dataset_view.summarise_heads(model.explainer(), data, progress=progress, **options)
     return schema.Habits.model_validate(habits)
 
 
@@ -278,28 +232,43 @@ def compare_over_dataset(
     b: ServedModel,
     request: schema.CompareDataRequest,
     progress: Progress,
-    data: "Dataset",
+    data: Dataset,
 ) -> schema.Comparison:
-    """Return the comparison of two models over a data set."""
-    from whence.studies.compare.compare import compare
-
-    comparison = compare(
-        a.explainer(),
-        b.explainer(),
-        data,
-        progress=progress,
-        **request.model_dump(exclude={"a", "b", "data"}),
-    )
+    """Compare two models over a data set."""
+    options = request.model_dump(exclude={"a", "b", "data"})
+    comparison = compare(a.explainer(), b.explainer(), data, progress=progress, **options)
     return schema.Comparison.model_validate(comparison.to_dict())
+
+
+# What the page asks, by name: one input of a model or of two, and a data set. The type of the argument `request` is
+# the request's, what is returned the answer's; the first line of the docstring describes both in openapi.json.
+Answer = Callable[..., Any]
+QUESTIONS: Mapping[str, Answer] = {
+    "explain": explain_input,
+    "flow": compute_flow,
+    "heads": compute_head_statistic,
+    "tensors": read_tensors,
+    "trust": compute_trust,
+    "verify": verify_edges,
+    "generate": explain_generation,
+    "compare": compare_models,
+}
+DATASET_QUESTIONS: Mapping[str, Answer] = {
+    "predict": predict_dataset,
+    "words": find_class_words,
+    "habits": find_head_habits,
+}
+
+
+def list_model_ids(request: Any) -> list[str]:
+    """Return the one model or the two that a request is put to."""
+    if isinstance(request, schema.CompareRequest | schema.CompareDataRequest):
+        return [request.a, request.b]
+    return [getattr(request, "input", request).model]
 
 
 def list_cards() -> list[dict[str, Any]]:
     """Return the help cards of all methods, metrics, experiments and edge weights."""
-    from whence.flow.weights import EDGE_WEIGHT_CARDS
-    from whence.methods import method
-    from whence.metrics import metric
-    from whence.studies.audit.experiments import experiment
-
     registered = {"method": method, "metric": metric, "experiment": experiment}
     cards = [
         _build_card(kind, entry) for kind, registry in registered.items() for entry in registry
@@ -311,23 +280,19 @@ def list_cards() -> list[dict[str, Any]]:
     return cards
 
 
-def _build_card(kind: str, entry: "Entry") -> dict[str, Any]:
-    facts = {name: _to_json(value) for name, value in entry.facts.items() if not callable(value)}
+def _build_card(kind: str, entry: Entry) -> dict[str, Any]:
+    facts = {name: value for name, value in entry.facts.items() if not callable(value)}
     facts["parameters"] = [
-        {"name": param.name, "allowed": param.allowed_values, "default": _to_json(param.default)}
+        {"name": param.name, "allowed": param.allowed_values, "default": param.default}
         for param in entry.parameters.values()
     ]
-    return {"kind": kind, "name": entry.name, "summary": entry.summary, "facts": facts}
+    return {"kind": kind, "name": entry.name, "summary": entry.summary, "facts": _to_json(facts)}
 
 
-def _to_json(value: Any) -> Any:
-    """Return a fact as JSON data; infinity, a missing bound, becomes null."""
-    if isinstance(value, Mapping):
-        return {str(name): _to_json(item) for name, item in value.items()}
-    if isinstance(value, frozenset | set):
-        return sorted(map(str, value))
-    if isinstance(value, list | tuple):
-        return [_to_json(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if isinstance(value, bool | int | float | str | None) else str(value)
+def _to_json(facts: Mapping[str, Any]) -> Any:
+    """Return facts as JSON data; infinity, a missing bound, becomes null."""
+    ordered = {
+        name: sorted(map(str, value)) if isinstance(value, frozenset | set) else value
+        for name, value in facts.items()
+    }
+    return to_jsonable_python(ordered, inf_nan_mode="null", fallback=str)

@@ -73,7 +73,10 @@ def describe_error(error: BaseException) -> dict[str, Any]:
         message = str(error)  # may name all columns of a file
         message = message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]} ..."
         fault = {"code": error.code, "message": message, "hint": hint, "see": error.page}
-        return {**fault, **_describe_table(error)}
+        if isinstance(error, UnknownColumns):
+            rows = [list(row) for row in error.first]
+            return {**fault, "table": {"columns": list(error.columns), "rows": rows}}
+        return fault
     summary = " ".join(f"{type(error).__name__}: {error}".split())[:300]
     return {
         "code": "internal-error",
@@ -83,46 +86,34 @@ def describe_error(error: BaseException) -> dict[str, Any]:
     }
 
 
-def _describe_table(error: WhenceError) -> dict[str, Any]:
-    """Return the columns and first rows of a table whose columns have to be chosen."""
-    if not isinstance(error, UnknownColumns):
-        return {}
-    return {"table": {"columns": list(error.columns), "rows": [list(row) for row in error.first]}}
-
-
-def resolve_status(error: BaseException) -> int:
-    """Return the HTTP status of an error."""
-    if not isinstance(error, WhenceError):
-        return 500
-    return next(STATUS_CODES[kind] for kind in type(error).__mro__ if kind in STATUS_CODES)
-
-
-def build_error_response(error: BaseException, code: int | None = None) -> JSONResponse:
+def build_error_response(error: BaseException, status: int | None = None) -> JSONResponse:
     """Return the JSON response for an error."""
-    return JSONResponse(
-        {"ok": False, "error": describe_error(error)},
-        status_code=resolve_status(error) if code is None else code,
-    )
+    if status is None:
+        kinds = (kind for kind in type(error).__mro__ if kind in STATUS_CODES)
+        status = next((STATUS_CODES[kind] for kind in kinds), 500)
+    return JSONResponse({"ok": False, "error": describe_error(error)}, status_code=status)
 
 
 def install_error_handlers(app: FastAPI) -> None:
-    """Register the handlers that answer every error in the same JSON shape."""
-    app.add_exception_handler(WhenceError, _handle_whence_error)
-    app.add_exception_handler(RequestValidationError, _handle_invalid_request)
-    app.add_exception_handler(HTTPException, _handle_http_error)
+    """Register the handler that answers every error in the same JSON shape."""
+    for kind in (WhenceError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, _handle_error)
 
 
-async def _handle_whence_error(request: Request, error: Exception) -> JSONResponse:
-    return build_error_response(error)
-
-
-async def _handle_invalid_request(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)
-    for detail in error.errors():
-        if detail["type"] == "string_too_long" and detail["ctx"]["max_length"] == TEXT:
-            return build_error_response(_build_too_long_error(detail))
-    message = "; ".join(_format_validation_error(detail) for detail in error.errors()[:3])
-    return build_error_response(errors.BadRequest(f"{message}."), 422)
+async def _handle_error(request: Request, error: Exception) -> JSONResponse:
+    if isinstance(error, RequestValidationError):
+        return build_error_response(_explain_invalid_request(error))
+    if not isinstance(error, HTTPException):
+        return build_error_response(error)
+    address, reason = request.url.path[:200], f"{error.detail}."
+    if error.status_code == 405:
+        reason = f"{address} does not take {request.method}."
+    elif error.status_code == 404:
+        reason = f"There is nothing at {address}."
+    kind = errors.NotFound if error.status_code in (404, 405) else errors.BadRequest
+    answer = build_error_response(kind(reason), error.status_code)
+    answer.headers.update(error.headers or {})
+    return answer
 
 
 _TEXT_FIELDS = {
@@ -133,33 +124,18 @@ _TEXT_FIELDS = {
 }
 
 
-def _build_too_long_error(detail: Any) -> WhenceError:
-    """Return the error for a text beyond the limit, with its length and the limit."""
-    name = _TEXT_FIELDS.get(str(detail["loc"][-1]), str(detail["loc"][-1]))
-    return errors.TooLarge(
-        f"{name} has {len(detail['input']):,} characters, and the app takes {TEXT:,}: give a part of it."
-    )
-
-
-def _format_validation_error(detail: Any) -> str:
-    """Return the field and its fault as text, without the value that was sent."""
-    field = ".".join(str(part) for part in detail["loc"] if part not in ("body", "query", "path"))
-    return f"{field or 'request'}: {detail['msg'].removesuffix('.')}"
-
-
-async def _handle_http_error(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)
-    address = request.url.path[:200]
-    if error.status_code == 405:
-        answer = build_error_response(
-            errors.NotFound(f"{address} does not take {request.method}."), error.status_code
-        )
-    elif error.status_code == 404:
-        answer = build_error_response(errors.NotFound(f"There is nothing at {address}."))
-    else:
-        answer = build_error_response(errors.BadRequest(f"{error.detail}."), error.status_code)
-    answer.headers.update(error.headers or {})
-    return answer
+def _explain_invalid_request(error: RequestValidationError) -> WhenceError:
+    """Return the error for fields that are wrong, or for a text beyond the limit, without the values that were sent."""
+    faults = []
+    for detail in error.errors():
+        place = [str(part) for part in detail["loc"] if part not in ("body", "query", "path")]
+        if detail["type"] == "string_too_long" and detail["ctx"]["max_length"] == TEXT:
+            name, length = _TEXT_FIELDS.get(place[-1], place[-1]), len(detail["input"])
+            return errors.TooLarge(
+                f"{name} has {length:,} characters, and the app takes {TEXT:,}: give a part of it."
+            )
+        faults.append(f"{'.'.join(place) or 'request'}: {detail['msg'].removesuffix('.')}")
+    return errors.BadRequest(f"{'; '.join(faults[:3])}.")
 
 
 def log_error(error: BaseException, doing: str) -> None:

@@ -8,15 +8,15 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
-from typing import Any, Literal
+from concurrent.futures import Future, InvalidStateError
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from whence.app.error_responses import describe_error, log_error
+from whence.app.schema import Fault, Job, JobState
 from whence.core.errors import Busy, NotFound, to_exception
 from whence.core.progress import Progress
 
-JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 Work = Callable[[Progress], Any]
 END_STATES = frozenset({"done", "failed", "cancelled"})
 
@@ -26,40 +26,44 @@ class Cancelled(Exception):
 
 
 class WorkItem:
-    """One quick request or long job: its state, progress, and result or error."""
+    """One quick request or long job; its future holds the result or the error, whichever comes first."""
 
-    def __init__(self, kind: str, model: str, work: Work, *, quick: bool = False) -> None:
+    def __init__(self, worker: "ModelWorker", kind: str, work: Work, *, quick: bool) -> None:
         self.id = uuid.uuid4().hex
+        self.worker = worker
         self.kind = kind
-        self.model = model
         self.quick = quick
-        self.state: JobState = "queued"
         self.done = 0
         self.total = 0
-        self.result: Any = None
-        self.error: dict[str, str] | None = None
         self.future: Future[Any] = Future()
         self.future.set_running_or_notify_cancel()  # a waiting client cannot cancel it; only this item ends it
         self._work = work
-        self._began = 0.0
-        self._lock = threading.Lock()
+        self._began: float | None = None
+
+    @property
+    def state(self) -> JobState:
+        """Whether it waits, runs, or how it ended."""
+        if not self.future.done():
+            return "queued" if self._began is None else "running"
+        error = self.future.exception()
+        if error is None:
+            return "done"
+        return "cancelled" if isinstance(error, Cancelled) else "failed"
 
     def run(self) -> None:
         """Do the work, in the thread of the model."""
-        with self._lock:
-            if self.state in END_STATES:
-                return
-            self.state = "running"
+        if self.future.done():
+            return
         self._began = time.monotonic()
         try:
             result = self._work(self.progress)
-        except Cancelled as error:
-            self._end("cancelled", error=error)
         except BaseException as error:  # any error is the client's answer; the thread goes on
-            log_error(error, f"{self.kind} by {self.model}")
-            self._end("failed", error=to_exception(error))
+            if not isinstance(error, Cancelled):
+                log_error(error, f"{self.kind} by {self.worker.model}")
+            self.fail(error)
         else:
-            self._end("done", result)
+            with suppress(InvalidStateError):  # it was cancelled in the meantime
+                self.future.set_result(result)
 
     def progress(self, done: int, total: int) -> None:
         """Store the progress; raise Cancelled if the work was cancelled."""
@@ -67,46 +71,37 @@ class WorkItem:
             raise Cancelled
         self.done, self.total = done, total
 
+    def fail(self, error: BaseException) -> None:
+        """End the work with an error, unless it has ended."""
+        with suppress(InvalidStateError):
+            self.future.set_exception(to_exception(error))
+
     def cancel(self) -> None:
         """Cancel the work; running work ends at its next progress report."""
-        self._end("cancelled", error=Cancelled("cancelled"))
+        self.worker.remove(self)
+        self.fail(Cancelled("cancelled"))
 
-    def fail(self, error: BaseException) -> None:
-        """End the work with an error."""
-        self._end("failed", error=to_exception(error))
-
-    def remaining(self) -> float | None:
-        """Return the estimated seconds left, from the time per unit so far; None if unknown."""
-        if self.state != "running" or not self.done:
-            return None
-        return (time.monotonic() - self._began) * max(0, self.total - self.done) / self.done
-
-    def to_dict(self, position: int, *, result: bool) -> dict[str, Any]:
+    def describe(self, *, result: bool = True) -> Job:
         """Return the job as the API sends it, with or without its result."""
-        return {
-            "id": self.id,
-            "kind": self.kind,
-            "model": self.model,
-            "state": self.state,
-            "position": position,
-            "done": self.done,
-            "total": self.total,
-            "remaining": self.remaining(),
-            "result": self.result if result else None,
-            "error": self.error,
-        }
-
-    def _end(self, state: JobState, result: Any = None, error: Exception | None = None) -> None:
-        with self._lock:
-            if self.state in END_STATES:
-                return
-            self.result = result
-            self.error = describe_error(error) if state == "failed" and error is not None else None
-            self.state = state  # set last: other threads read the result once the state has ended
-        if error is None:
-            self.future.set_result(result)
-        else:
-            self.future.set_exception(error)
+        state, remaining, error = self.state, None, None
+        if state == "running" and self._began is not None and self.done:
+            # An estimate from the time per unit so far.
+            left = max(0, self.total - self.done)
+            remaining = (time.monotonic() - self._began) * left / self.done
+        if state == "failed" and (failure := self.future.exception()) is not None:
+            error = Fault(**describe_error(failure))
+        return Job(
+            id=self.id,
+            kind=self.kind,
+            model=self.worker.model,
+            state=state,
+            position=self.worker.position(self),
+            done=self.done,
+            total=self.total,
+            remaining=remaining,
+            result=self.future.result() if result and state == "done" else None,
+            error=error,
+        )
 
 
 class ModelWorker:
@@ -124,7 +119,7 @@ class ModelWorker:
 
     def put(self, kind: str, work: Work, *, quick: bool) -> WorkItem:
         """Queue a piece of work."""
-        task = WorkItem(kind, self.model, work, quick=quick)
+        task = WorkItem(self, kind, work, quick=quick)
         with self._changed:
             if self._gone is not None:
                 raise self._gone
@@ -143,16 +138,14 @@ class ModelWorker:
     def position(self, task: WorkItem) -> int:
         """Return the number of items before this job; 0 when it runs or has ended."""
         with self._changed:
-            if task.state != "queued" or task not in self._queue:
+            if task not in self._queue:
                 return 0
             return self._queue.index(task) + (self.current is not None)
 
-    def cancel(self, task: WorkItem) -> None:
-        """Cancel a piece of work, queued or running."""
-        with self._changed:
-            if task in self._queue:
-                self._queue.remove(task)
-        task.cancel()
+    def remove(self, task: WorkItem) -> None:
+        """Take a piece of work out of the queue."""
+        with self._changed, suppress(ValueError):
+            self._queue.remove(task)
 
     @contextmanager
     def lend(self, kind: str, progress: Callable[[], None]) -> Iterator[None]:
@@ -171,13 +164,13 @@ class ModelWorker:
         try:
             while not start.wait(0.05):
                 progress()
-                if task.state in END_STATES:  # the model was removed: raise its error
+                if task.future.done():  # the model was removed: raise its error
                     task.future.result()
             yield
         finally:
             end.set()
             if not start.is_set():
-                self.cancel(task)
+                task.cancel()
 
     def close(self, gone: Exception | None = None) -> None:
         """Cancel all work, or fail it with the error `gone`; the thread ends after its current step."""
@@ -187,10 +180,7 @@ class ModelWorker:
             self._queue.clear()
             self._changed.notify_all()
         for task in tasks:
-            if gone is None:
-                task.cancel()
-            else:
-                task.fail(gone)
+            task.fail(gone or Cancelled("cancelled"))
 
     def join(self, seconds: float) -> bool:
         """Wait for the thread, and return whether it has ended."""
@@ -210,7 +200,6 @@ class ModelWorker:
                 self.current.run()
             except BaseException as error:  # from a callback of the future: the thread goes on
                 log_error(error, f"the end of {self.current.kind} by {self.model}")
-                self.current.fail(error)
             with self._changed:
                 self.current = None
 
@@ -220,29 +209,19 @@ class Jobs:
 
     def __init__(self, kept: int) -> None:
         self._kept = kept
-        self._tasks: dict[str, tuple[WorkItem, ModelWorker]] = {}
+        self._tasks: dict[str, WorkItem] = {}
 
     def begin(self, worker: ModelWorker, kind: str, work: Work) -> WorkItem:
         """Queue a job."""
         task = worker.put(kind, work, quick=False)
-        self._tasks[task.id] = (task, worker)
-        ended = [name for name, (item, _) in self._tasks.items() if item.state in END_STATES]
+        self._tasks[task.id] = task
+        ended = [name for name, item in self._tasks.items() if item.future.done()]
         for name in ended[: max(0, len(ended) - self._kept)]:
             del self._tasks[name]
         return task
 
-    def describe(self, name: str, *, result: bool = True) -> dict[str, Any]:
-        """Return the state of a job as the API sends it."""
-        task, worker = self._get(name)
-        return task.to_dict(worker.position(task), result=result)
-
-    def cancel(self, name: str) -> dict[str, Any]:
-        """Cancel a job; one that has ended stays as it is."""
-        task, worker = self._get(name)
-        worker.cancel(task)
-        return self.describe(name)
-
-    def _get(self, name: str) -> tuple[WorkItem, ModelWorker]:
+    def get(self, name: str) -> WorkItem:
+        """Return a job."""
         if name not in self._tasks:
             raise NotFound(f"There is no job {name[:40]!r}: ended jobs are kept for a while only.")
         return self._tasks[name]

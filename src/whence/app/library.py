@@ -12,50 +12,59 @@ import os
 import re
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
-from importlib import import_module
+from functools import lru_cache, partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from whence.app.error_responses import describe_error
-from whence.app.schema import RunExample, RunFacts, RunRow, RunRows, RunTest, RunWord, Scale, Source
+from whence.app.schema import RunExample, RunFacts, RunRow, RunRows, RunTest, RunWord
 from whence.app.settings import Settings
 from whence.core.errors import BadStore, CannotRead, NotFound, WhenceError
 from whence.core.files import format_public_name, read_json
+from whence.core.result import Result
+from whence.data.dataset import Dataset, read_dataset
 from whence.data.example import UnknownColumns
 from whence.data.readers import parse_file_name
+from whence.explain.generation import Generation
+from whence.explain.report import build_document
+from whence.metrics import metric as metrics
 from whence.render.colour import format_target
+from whence.studies.audit.audit import Audit
+from whence.studies.audit.report import AUDIT_QUESTION, format_answer
+from whence.studies.compare.comparison import Comparison
+from whence.studies.evaluation.evaluation import Evaluation
+from whence.studies.evaluation.report import build_document as build_tables
+from whence.trust.card import Trust
 
 if TYPE_CHECKING:
-    from whence.data.dataset import Dataset
     from whence.runs.results import Run
     from whence.runs.store import RowFilter
 
 Payload = dict[str, Any]
 
-# By kind of stored result: where its class is, or whose documents it holds.
-_CLASSES = {
-    "audit": ("whence.studies.audit.audit", "Audit"),
-    "comparison": ("whence.studies.compare.comparison", "Comparison"),
-    "trust": ("whence.trust.card", "Trust"),
-    "generation": ("whence.explain.generation", "Generation"),
+# By kind of stored result: its class, or whose documents it holds.
+_CLASSES: Mapping[str, type[Result]] = {
+    "audit": Audit,
+    "comparison": Comparison,
+    "trust": Trust,
+    "generation": Generation,
 }
 _EVALUATIONS = ("evaluation", "evaluations", "recommendation")
 _EXPLANATIONS = ("explanation", "targets", "entities")
-RESULT_KINDS = (*_CLASSES, *_EVALUATIONS, *_EXPLANATIONS)
+_RESULT_KINDS = (*_CLASSES, *_EVALUATIONS, *_EXPLANATIONS)
 _MAX_SUMMARY = 200  # characters
 
 
-class NotAResult(Exception):
-    """The error for JSON that is no result of whence."""
+class _ForeignFile(CannotRead):
+    """The error for a file that is no result of whence; such files of a folder are counted."""
 
 
-def find_kind(payload: Any) -> str:
+def _find_kind(payload: Any) -> str:
     """Return the kind of a stored result; explanations and trust cards are found by their keys."""
     kind = ""
     if isinstance(payload, dict):
@@ -65,9 +74,10 @@ def find_kind(payload: Any) -> str:
             kind = "trust"
         elif "explanations" in payload:
             kind = "explanation"
-    if kind not in RESULT_KINDS:
+    if kind not in _RESULT_KINDS:
         which = f", a {kind[:40]!r}" if kind else ""
-        raise NotAResult(f"this is no result of whence{which}. Allowed: {', '.join(RESULT_KINDS)}.")
+        allowed = ", ".join(_RESULT_KINDS)
+        raise _ForeignFile(f"this is no result of whence{which}. Allowed: {allowed}.")
     return kind
 
 
@@ -81,26 +91,18 @@ def _list_parts(kind: str, payload: Payload) -> list[Payload]:
 def _render_page(name: str, payload: Payload) -> str:
     """Return the HTML page of a stored result."""
     with _translate_errors(name):
-        kind = find_kind(payload)
+        kind = _find_kind(payload)
         parts = _list_parts(kind, payload)
         if kind in _EXPLANATIONS:
-            from whence.explain.report import build_document
-
             return build_document(parts).to_html()
         if kind in _EVALUATIONS:
-            from whence.studies.evaluation.evaluation import Evaluation
-            from whence.studies.evaluation.report import build_document as build_tables
-
             return build_tables(*(Evaluation.from_dict(part).data for part in parts)).to_html()
-        module, class_name = _CLASSES[kind]
-        return str(getattr(import_module(module), class_name).from_dict(payload).to_html())
+        return _CLASSES[kind].from_dict(payload).to_html()
 
 
 def _summarise(kind: str, payload: Payload) -> str:
     """Return what a result says, in a sentence; a list shows only the beginning."""
     if kind == "audit":
-        from whence.studies.audit.report import AUDIT_QUESTION, format_answer
-
         return f"{AUDIT_QUESTION} {format_answer(payload)}. {payload['conclusion']}"
     if kind == "generation":
         return f"{payload['input']['text'] or ''}{payload['text'] or ''}"[:_MAX_SUMMARY]
@@ -136,7 +138,7 @@ def _describe_result(name: str, payload: Payload, changed: str | None) -> dict[s
             f"{name} holds {fault}, which no result of whence does. Give the file as whence wrote it."
         ) from None
     with _translate_errors(name):
-        kind = find_kind(payload)
+        kind = _find_kind(payload)
         first = _list_parts(kind, payload)[0]
         models = [first[side] for side in ("a", "b")] if kind == "comparison" else [first["model"]]
         return {
@@ -148,46 +150,58 @@ def _describe_result(name: str, payload: Payload, changed: str | None) -> dict[s
         }
 
 
-class _ForeignFile(CannotRead):
-    """The error for a file that is no result of whence; such files of a folder are counted."""
+# What reading a malformed file raises.
+_MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, OSError, RecursionError)
+
+
+def _describe_malformed(name: str, thing: str, error: Exception) -> str:
+    summary = " ".join(f"{type(error).__name__} {error}".split())[:300]
+    return f"{name} is not a whole {thing}: {summary}."
 
 
 @contextmanager
 def _translate_errors(name: str) -> Iterator[None]:
+    """Context manager: turn errors of what is no whole result into a CannotRead that names it."""
     try:
         yield
-    except NotAResult as error:
-        raise _ForeignFile(f"{name}: {error}") from None
     except WhenceError as error:
-        raise CannotRead(f"{name}: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise CannotRead(
-            f"{name} is not a whole result: {type(error).__name__} {error}. Give a file that whence wrote."
-        ) from None
+        kind = _ForeignFile if isinstance(error, _ForeignFile) else CannotRead
+        raise kind(f"{name}: {error}") from None
+    except _MALFORMED as error:
+        what = _describe_malformed(name, "result", error)
+        raise CannotRead(f"{what} Give a file that whence wrote.") from None
 
 
 Item = TypeVar("Item")
 
 
 class Shelf(Generic[Item]):
-    """Things by id, given at the start or uploaded; the oldest of too many uploads goes."""
+    """Things by id, given at the start or uploaded; the oldest of too many or too large uploads go."""
 
-    def __init__(self, kept: int) -> None:
+    def __init__(self, kept: int, most_bytes: float = math.inf) -> None:
         self.items: dict[str, Item] = {}
         self.lock = threading.Lock()
-        self._kept = kept
-        self._uploads: list[str] = []
+        self._kept, self._most_bytes = kept, most_bytes
+        self._uploads: dict[str, int] = {}  # their bytes
 
-    def add(self, name: str, item: Item, *, upload: bool = False) -> str:
-        """Add a thing, and return its id."""
+    def add(self, name: str, item: Item, *, upload: bool = False, size: int = 0) -> str:
+        """Add a thing, and return its id, which is made from a name for URLs."""
+        short = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "file"
         with self.lock:
-            key = build_unique_id(name, self.items)
+            key = number_name(short, self.items)
             self.items[key] = item
             if upload:
-                self._uploads.append(key)
-                if len(self._uploads) > self._kept:
-                    del self.items[self._uploads.pop(0)]
+                self._uploads[key] = size
+            while len(self._uploads) > self._kept or sum(self._uploads.values()) > self._most_bytes:
+                oldest = next(iter(self._uploads))
+                del self._uploads[oldest], self.items[oldest]
         return key
+
+
+def number_name(name: str, existing: Container[str]) -> str:
+    """Return a name, with a number if there is such a one."""
+    candidates = (f"{name}-{number}" if number > 1 else name for number in count(1))
+    return next(candidate for candidate in candidates if candidate not in existing)
 
 
 _MAX_FILES = 500  # JSON files read of a folder
@@ -273,17 +287,9 @@ def list_rows(run: "Run", row_filter: "RowFilter", page: int) -> RunRows:
 
     first = page * PAGE_SIZE
     matches = read_page(run.store, row_filter, first, PAGE_SIZE)
+    names = RunRow.model_fields.keys() - {"label"}
     rows = [
-        RunRow(
-            **{
-                **{
-                    name: value for name, value in record.items() if name not in ("gold", "setting")
-                },
-                "label": _find_label(record),
-                "probability": _to_finite(record["probability"]),
-                "value": _to_finite(record["value"]),
-            }
-        )
+        RunRow(**{name: record[name] for name in names}, label=record["gold"] or record["label"])
         for record in matches.records
     ]
     return RunRows(rows=rows, found=matches.found, first=first, problems=matches.unread)
@@ -291,8 +297,6 @@ def list_rows(run: "Run", row_filter: "RowFilter", page: int) -> RunRows:
 
 def is_descending(metric: str, best: bool) -> bool:
     """Return whether to sort a metric in descending order for best (or worst) first."""
-    from whence.metrics import metric as metrics
-
     try:
         higher = bool(metrics.get(metric).facts["direction"] == "higher")
     except WhenceError:  # its package is not installed here
@@ -312,63 +316,40 @@ def build_example(run: "Run", row: int, method: str | None) -> RunExample:
         raise NotFound(f"The run has no explanation{by} of row {row}.")
     name = chosen["method"]
     payload = None if chosen["error"] else run.explanation(row, name)
-    source = (
-        payload["input"] if payload else {**{k: chosen[k] for k in ("text", "pair")}, "dropped": 0}
+    first = payload["explanations"][0] if payload else {"signed": False, "scale": None}
+    source = {"text": chosen["text"], "pair": chosen["pair"], "dropped": 0}
+    known = ("row", "method", "target", "predicted", "probability", "why")
+    return RunExample.model_validate(
+        {
+            **{key: chosen[key] for key in known},
+            "label": chosen["gold"] or chosen["label"],  # in the model's words, if it was matched
+            "methods": list(by_method),
+            "input": payload["input"] if payload else source,
+            "signed": first["signed"],
+            "scale": first["scale"],
+            "words": _list_words(payload) if payload else [],
+            "tests": [
+                {key: test[key] for key in RunTest.model_fields}
+                for test in tests
+                if test["method"] == name
+            ],
+        }
     )
-    facts = {key: chosen[key] for key in ("target", "predicted", "why")}
-    return RunExample(
-        **facts,
-        label=_find_label(chosen),
-        row=row,
-        method=name,
-        methods=list(by_method),
-        input=Source.model_validate(source),
-        probability=_to_finite(chosen["probability"]),
-        signed=bool(payload and payload["explanations"][0]["signed"]),
-        scale=Scale.model_validate(payload["explanations"][0]["scale"]) if payload else None,
-        words=_list_words(payload) if payload else [],
-        tests=[
-            RunTest(
-                metric=test["metric"],
-                value=_to_finite(test["value"]),
-                null=_to_finite(test["null"]),
-                why=test["why"],
-            )
-            for test in tests
-            if test["method"] == name
-        ],
-    )
-
-
-def _find_label(record: dict[str, Any]) -> str | None:
-    """Return the true label in the model's words if matched, else as in the data."""
-    label: str | None = record["gold"] or record["label"]
-    return label
-
-
-def _to_finite(value: float | None) -> float | None:
-    """Return a number; None for null, NaN and infinity, which JSON does not have."""
-    return value if value is not None and math.isfinite(value) else None
 
 
 def _list_words(payload: dict[str, Any]) -> list[RunWord]:
     """Return the words with their scores and the text between them."""
     texts = (payload["input"]["text"], payload["input"]["pair"])
+    scores = payload["explanations"][0]["word_scores"]
     words: list[RunWord] = []
-    before: dict[str, Any] | None = None
-    for word, score in zip(
-        payload["words"], payload["explanations"][0]["word_scores"], strict=True
-    ):
-        gap = ""
-        if before is not None and before["segment"] == word["segment"]:
-            text = texts[word["segment"]]
-            gap = (
-                " "
-                if text is None or word["start"] is None
-                else text[before["end"] : word["start"]]
-            )
-        words.append(RunWord(text=word["text"], before=gap, segment=word["segment"], score=score))
-        before = word
+    segment, end = None, 0  # of the word before
+    for word, score in zip(payload["words"], scores, strict=True):
+        text, gap = texts[word["segment"]], ""
+        if segment == word["segment"]:
+            known = text is not None and word["start"] is not None
+            gap = text[end : word["start"]] if known else " "
+        segment, end = word["segment"], word["end"]
+        words.append(RunWord(text=word["text"], before=gap, segment=segment, score=score))
     return words
 
 
@@ -397,8 +378,9 @@ class StoredRuns:
                 f"Cannot read {str(folder)!r}: there is no such folder. --runs takes a run, or a folder of runs."
             )
         self._root = folder
-        self._facts: dict[str, tuple[str, dict[str, Any]]] = {}
-        self._reports: OrderedDict[tuple[str, ...], Any] = OrderedDict()
+        # The version of a run is part of the key, so that what is cached holds until the run changes.
+        self._read_facts = lru_cache(_MAX_RUNS)(_read_facts)
+        self._render_report = lru_cache(_MAX_CACHED)(_render_report)
         self._report_lock = threading.Lock()  # a report uses a full core: one at a time
 
     def list_runs(self) -> dict[str, Any]:
@@ -409,35 +391,24 @@ class StoredRuns:
         folder = None if self._root is None else _decode_name(format_public_name(str(self._root)))
         return {"folder": folder, "runs": entries, "left_out": max(0, len(places) - _MAX_RUNS)}
 
-    def open_run(self, key: str) -> "Run":
-        """Return a run by its id."""
-        return _open_location(self._find_location(key))
+    def open_run(self, key: str) -> AbstractContextManager["Run"]:
+        """Return the context of a run by its id."""
+        return _open_run(self._find_location(key))
 
-    def build_once(self, key: str, what: str, make: Callable[..., Any]) -> Any:
-        """Return a report of a run, cached until the run changes."""
+    def render_report(self, key: str, writer: str) -> str:
+        """Return a report of a run by the name of the method that writes it."""
         place = self._find_location(key)
-        version = (what, place.id, compute_version(place.folder))
         with self._report_lock:
-            if version not in self._reports:
-                with translate_run_errors(place.name):
-                    self._reports[version] = make(_open_location(place))
-                if len(self._reports) > _MAX_CACHED:
-                    self._reports.popitem(last=False)
-            self._reports.move_to_end(version)
-            return self._reports[version]
+            return self._render_report(place, _find_version(place.folder)[0], writer)
 
     def _describe_run(self, place: RunLocation) -> dict[str, Any]:
-        """Return the entry of a run, with facts cached until the run changes."""
-        now = compute_version(place.folder)
-        known = self._facts.get(place.id)
-        if known is None or known[0] != now:
-            known = self._facts[place.id] = (now, _read_facts(place))
-        written = _find_last_write(place.folder)
+        """Return the entry of a run."""
+        version, written = _find_version(place.folder)
         return {
-            **known[1],
+            **self._read_facts(place, version),
             "id": place.id,
             "name": place.name,
-            "version": now,
+            "version": version,
             "changed": written
             and datetime.fromtimestamp(written, UTC).isoformat(timespec="seconds"),
             "quiet": written and round(max(0.0, time.time() - written), 1),
@@ -452,15 +423,22 @@ class StoredRuns:
         )
 
     def _list_locations(self) -> Iterator[RunLocation]:
+        """Yield the places of all runs in the order of their names; links are not followed."""
+        from whence.runs.store import is_store
+
         if self._root is None:
             return
         root = self._root.resolve()
-        if (root / _MANIFEST).is_file():
-            yield RunLocation(_build_id(root.name), _decode_name(root.name), root)
-            return
-        for folder in _find_runs(root, _MAX_DEPTH):
-            name = folder.relative_to(root).as_posix()
-            yield RunLocation(_build_id(name), _decode_name(name), folder)
+        for path, below, _ in os.walk(root):
+            folder = Path(path)
+            levels = folder.relative_to(root).parts
+            # A run without its manifest counts below the given folder.
+            is_run = (folder / _MANIFEST).exists() or bool(levels and is_store(folder))
+            if is_run:
+                name = "/".join(levels) or root.name
+                yield RunLocation(_build_id(name), _decode_name(name), folder)
+            is_leaf = is_run or len(levels) == _MAX_DEPTH
+            below[:] = [] if is_leaf else sorted(name for name in below if name[0] != ".")
 
 
 def _list_order(entry: dict[str, Any]) -> tuple[bool, float]:
@@ -469,43 +447,15 @@ def _list_order(entry: dict[str, Any]) -> tuple[bool, float]:
     return waits, (entry["quiet"] or 0.0) if waits else 0.0
 
 
-def compute_version(folder: Path) -> str:
-    """Return a hash that changes with every write to a run (renames change folder times)."""
-    stats = [_read_stat(folder / name) for name in (_MANIFEST, *_SUBFOLDERS)]
-    return hashlib.sha256(repr(stats).encode()).hexdigest()[:16]
-
-
-def _read_stat(path: Path) -> tuple[int, int] | None:
-    try:
-        stat = path.lstat()
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_size
-
-
-def _find_last_write(folder: Path) -> float | None:
-    stats = [_read_stat(folder / name) for name in (_MANIFEST, *_SUBFOLDERS)]
-    return max((stat[0] / 1e9 for stat in stats if stat is not None), default=None)
-
-
-def _find_runs(folder: Path, depth: int) -> Iterator[Path]:
-    """Yield the folders that hold a run, in the order of their names; links are not followed."""
-    from whence.runs.store import is_store
-
-    try:
-        with os.scandir(folder) as entries:
-            below = sorted(
-                Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)
-            )
-    except OSError:
-        return
-    for path in below:
-        if path.name.startswith("."):
-            continue
-        if (path / _MANIFEST).exists() or is_store(path):  # a run without its manifest counts
-            yield path
-        elif depth > 1:
-            yield from _find_runs(path, depth - 1)
+def _find_version(folder: Path) -> tuple[str, float | None]:
+    """Return a hash that changes with every write to a run (renames change folder times), and the last write."""
+    stats = []
+    for name in (_MANIFEST, *_SUBFOLDERS):
+        with suppress(OSError):
+            stat = (folder / name).lstat()
+            stats.append((name, stat.st_mtime_ns, stat.st_size))
+    version = hashlib.sha256(repr(stats).encode()).hexdigest()[:16]
+    return version, max((time / 1e9 for _, time, _ in stats), default=None)
 
 
 def _build_id(name: str) -> str:
@@ -521,33 +471,34 @@ def _decode_name(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "replace")
 
 
-def _open_location(place: RunLocation) -> "Run":
+@contextmanager
+def _open_run(place: RunLocation) -> Iterator["Run"]:
+    """Context manager: open a run; errors of a malformed one become a BadStore that names it."""
     from whence.runs.results import Run
 
-    _check_no_links(place)
-    with translate_run_errors(place.name):
-        return Run(place.folder)
+    try:
+        _check_no_links(place)
+        yield Run(place.folder)
+    except _MALFORMED as error:
+        what = _describe_malformed(place.name, "run", error)
+        raise BadStore(f"{what} `whence store verify` says what is damaged.") from None
 
 
 def _check_no_links(place: RunLocation) -> None:
     """Raise BadStore if a run contains symbolic links, which may lead outside the folder."""
-    for name in ("", *_SUBFOLDERS):
-        folder = place.folder / name
-        if not folder.is_dir():
-            continue
-        with os.scandir(folder) as entries:
-            link = next((entry.name for entry in entries if entry.is_symlink()), None)
-        if link is not None:
-            where = _decode_name(f"{name}/{link}".lstrip("/"))
-            raise BadStore(
-                f"{place.name}: {where} is a link, and whence writes none. Copy the run instead."
-            )
+    for folder in (place.folder, *(place.folder / name for name in _SUBFOLDERS)):
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if path.is_symlink():
+                where = _decode_name(path.relative_to(place.folder).as_posix())
+                raise BadStore(
+                    f"{place.name}: {where} is a link, and whence writes none. Copy the run instead."
+                )
 
 
-def _read_facts(place: RunLocation) -> dict[str, Any]:
+def _read_facts(place: RunLocation, version: str) -> dict[str, Any]:
     try:
-        with translate_run_errors(place.name):
-            facts = _open_location(place).facts()
+        with _open_run(place) as run:
+            facts = run.facts()
             if facts["why"] is not None:
                 raise BadStore(facts["why"])
             plain = {name: facts.get(name) for name in RunFacts.model_fields}
@@ -558,24 +509,9 @@ def _read_facts(place: RunLocation) -> dict[str, Any]:
         return {**known, **nothing, "state": "damaged", "problem": str(error)}
 
 
-@contextmanager
-def translate_run_errors(name: str) -> Iterator[None]:
-    """Context manager: turn errors of a malformed run into a BadStore that names it."""
-    try:
-        yield
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        IndexError,
-        OSError,
-        RecursionError,
-    ) as error:
-        summary = " ".join(f"{type(error).__name__} {error}".split())[:300]
-        raise BadStore(
-            f"{name} is not a whole run: {summary}. `whence store verify` says what is damaged."
-        ) from None
+def _render_report(place: RunLocation, version: str, writer: str) -> str:
+    with _open_run(place) as run:
+        return str(getattr(run.report(), writer)())
 
 
 Columns = dict[str, str | None]  # text, pair, label
@@ -589,51 +525,34 @@ def clean_file_name(name: str) -> str:
     return re.sub(r"[^\w. -]", "_", last).strip(". ")[-100:] or "file"
 
 
-def build_unique_id(name: str, existing: Any) -> str:
-    """Return an unused id for URLs, made from a name."""
-    short = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "file"
-    candidate, number = short, 1
-    while candidate in existing:
-        number += 1
-        candidate = f"{short}-{number}"
-    return candidate
-
-
-@dataclass(frozen=True)
-class _DatasetSlot:
-    """A data set, or the error that its columns are unknown, and a function to read it again."""
-
-    content: "Dataset | UnknownColumns"
-    reader: "Callable[..., Dataset]"
+# A data set, or the error that its columns are unknown, and the function that reads it by other columns.
+_Slot = tuple[Dataset | UnknownColumns, Callable[..., Dataset]]
 
 
 class DataSets:
     """The data sets of a server; uploads are held in memory only."""
 
     def __init__(self, settings: Settings) -> None:
-        from whence.data.dataset import read_dataset
-
         columns = {"text": settings.text, "pair": settings.pair, "label": settings.label}
         self._settings = settings
-        self._shelf: Shelf[_DatasetSlot] = Shelf(settings.kept)
+        self._shelf: Shelf[_Slot] = Shelf(settings.kept)
         for path in settings.data:
-            reader: Callable[..., Dataset] = partial(read_dataset, path, most=settings.rows)
+            reader = partial(read_dataset, path, most=settings.rows)
             content: Dataset | UnknownColumns
             try:
                 content = reader(**columns)
             except UnknownColumns as error:
                 content = error  # the columns can be chosen on the page
-            name = getattr(content, "name", parse_file_name(path))
-            self._shelf.add(name, _DatasetSlot(content, reader))
+            self._shelf.add(getattr(content, "name", parse_file_name(path)), (content, reader))
 
-    def get(self, name: str) -> "Dataset":
+    def get(self, name: str) -> Dataset:
         """Return a data set by its id."""
-        content = self._find(name).content
+        content, _ = self._find(name)
         if isinstance(content, UnknownColumns):
             raise content
         return content
 
-    def _find(self, name: str) -> "_DatasetSlot":
+    def _find(self, name: str) -> _Slot:
         slots = self._shelf.items
         if name not in slots:
             raise NotFound(
@@ -643,48 +562,37 @@ class DataSets:
 
     def list_problems(self) -> list[str]:
         """Return the errors of data sets whose columns have to be chosen."""
-        contents = [slot.content for slot in self._shelf.items.values()]
+        contents = (content for content, _ in self._shelf.items.values())
         return [str(content) for content in contents if isinstance(content, UnknownColumns)]
 
     def add_upload(self, name: str, raw: bytes, columns: Columns) -> dict[str, Any]:
         """Add an uploaded data set, and return its entry; drops the oldest beyond the limit."""
-        from whence.data.dataset import read_dataset
-
         name = clean_file_name(name)
         limit = self._settings.upload * _MAX_EXPANSION
-        reader: Callable[..., Dataset] = partial(
-            read_dataset, name, raw=raw, most=self._settings.rows, most_bytes=limit
-        )
+        reader = partial(read_dataset, name, raw=raw, most=self._settings.rows, most_bytes=limit)
         dataset = reader(**columns)
-        key = self._shelf.add(dataset.name, _DatasetSlot(dataset, reader), upload=True)
+        key = self._shelf.add(dataset.name, (dataset, reader), upload=True)
         return _describe_dataset(key, dataset)
 
     def reread(self, key: str, columns: Columns) -> dict[str, Any]:
         """Read a data set again by other columns, under the same id, and return its entry."""
-        reader = self._find(key).reader
+        _, reader = self._find(key)
         dataset = reader(**columns)
         with self._shelf.lock:
             if key in self._shelf.items:
-                self._shelf.items[key] = _DatasetSlot(dataset, reader)
+                self._shelf.items[key] = (dataset, reader)
         return _describe_dataset(key, dataset)
 
     def list_entries(self) -> list[dict[str, Any]]:
         """Return the entries of all data sets in the page's list."""
         slots = list(self._shelf.items.items())
-        return [_describe_dataset(name, slot.content) for name, slot in slots]
+        return [_describe_dataset(name, content) for name, (content, _) in slots]
 
 
-def _describe_dataset(key: str, content: "Dataset | UnknownColumns") -> dict[str, Any]:
+def _describe_dataset(key: str, content: Dataset | UnknownColumns) -> dict[str, Any]:
     entry: dict[str, Any] = {"id": key, "columns": list(content.columns)}
     if isinstance(content, UnknownColumns):
         unknown = {"name": key, "rows": 0, "text": "", "pair": None, "label": None, "guessed": []}
         return {**entry, **unknown, "problem": describe_error(content)}
-    return {
-        **entry,
-        "name": content.name,
-        "rows": len(content.examples),
-        "text": content.text or "text",
-        "pair": content.pair,
-        "label": content.label,
-        "guessed": list(content.guessed),
-    }
+    known = {name: getattr(content, name) for name in ("name", "pair", "label", "guessed")}
+    return {**entry, **known, "rows": len(content.examples), "text": content.text or "text"}

@@ -9,12 +9,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from whence.app.error_responses import describe_error
 from whence.app.jobs import ModelWorker
-from whence.app.library import build_unique_id, clean_file_name
-from whence.app.schema import Input
+from whence.app.library import Shelf, clean_file_name, number_name
+from whence.app.schema import Input, ModelEntry
 from whence.app.settings import PAIR_SAMPLES, Settings
 from whence.core.errors import (
     BadParameter,
@@ -26,14 +26,13 @@ from whence.core.errors import (
 )
 from whence.core.files import format_public_name
 from whence.core.progress import Progress
-from whence.models.model_files import BUILTIN_EXAMPLES
-
-if TYPE_CHECKING:
-    from whence.data.example import StoredImage
-    from whence.explain.explainer import Explainer
-    from whence.explain.explanation import Explanation
-    from whence.explain.inside import Inside
-
+from whence.data.example import StoredImage
+from whence.data.images import SAMPLE_IMAGES, open_image
+from whence.explain.examine import describe_model_options
+from whence.explain.explainer import Explainer, load
+from whence.explain.explanation import Explanation
+from whence.explain.inside import Inside
+from whence.models.model_files import BUILTIN, BUILTIN_EXAMPLES
 
 # Four numbers per edge in the model's dtype: attention, weight in the latest flow, and the source of each.
 _NUMBERS_PER_EDGE = 4
@@ -49,24 +48,23 @@ class InsideCache:
         self._most = most
         self._insides: OrderedDict[Hashable, Inside] = OrderedDict()
 
-    def get(self, key: Hashable, make: Callable[[], "Inside"]) -> "Inside":
+    def get(self, key: Hashable, make: Callable[[], Inside]) -> Inside:
         """Return the inspected input of a key, made if it is not cached."""
         if key not in self._insides:
             self._insides[key] = make()
         self._insides.move_to_end(key)
-        while len(self._insides) > 1 and self.estimate_bytes() > self._most:
+        while (
+            len(self._insides) > 1
+            and sum(map(_estimate_bytes, self._insides.values())) > self._most
+        ):
             self._insides.popitem(last=False)
         return self._insides[key]
-
-    def estimate_bytes(self) -> int:
-        """Return an estimate of the bytes that the cached inputs may take."""
-        return sum(_estimate_inside_bytes(inside) for inside in self._insides.values())
 
     def __len__(self) -> int:
         return len(self._insides)
 
 
-def _estimate_inside_bytes(inside: "Inside") -> int:
+def _estimate_bytes(inside: Inside) -> int:
     config = inside.loaded.model.config
     layers = getattr(config, "num_hidden_layers", None) or 1
     heads = getattr(config, "num_attention_heads", None) or 1
@@ -84,32 +82,22 @@ class Pictures:
 
     def __init__(self, settings: Settings) -> None:
         self._kept = settings.kept
-        self._lock = threading.Lock()
         self._reading = threading.Lock()  # a decoded picture may take 200 MB: one at a time
-        self._files: dict[str, tuple[str, bytes]] = {}
+        self._files: Shelf[tuple[str, bytes]] = Shelf(settings.kept, _MAX_BYTES)
 
     def add_upload(self, name: str, raw: bytes) -> dict[str, Any]:
         """Add an uploaded picture, and return its entry; drops the oldest beyond the limits."""
         name = clean_file_name(name)
         with self._reading:
             width, height = _decode_image(raw, name).read().size
-        with self._lock:
-            key = build_unique_id(name, self._files)
-            self._files[key] = (name, raw)
-            while (
-                len(self._files) > self._kept
-                or sum(len(raw) for _, raw in self._files.values()) > _MAX_BYTES
-            ):
-                del self._files[next(iter(self._files))]
+        key = self._files.add(name, (name, raw), upload=True, size=len(raw))
         return {"id": key, "name": name, "width": width, "height": height}
 
-    def get(self, key: str) -> "StoredImage":
+    def get(self, key: str) -> StoredImage:
         """Return a picture, decoded so that its name is never taken for a path."""
         if (sample := _SAMPLE_IMAGE_PATTERN.fullmatch(key)) is not None:
-            from whence.data.images import SAMPLE_IMAGES
-
             return _decode_image(f"shapes:{int(sample[1]) % SAMPLE_IMAGES}", key)
-        upload = self._files.get(key)
+        upload = self._files.items.get(key)
         if upload is None:
             raise NotFound(
                 f"There is no picture {key[:100]!r} here: pictures stay as long as the app runs, and the oldest of "
@@ -119,11 +107,8 @@ class Pictures:
         return _decode_image(raw, name)
 
 
-def _decode_image(source: bytes | str, name: str) -> "StoredImage":
+def _decode_image(source: bytes | str, name: str) -> StoredImage:
     """Return a decoded picture, by its content and not by its name's ending."""
-    from whence.data.example import StoredImage
-    from whence.data.images import open_image
-
     return StoredImage(open_image(source, name), name)
 
 
@@ -156,7 +141,7 @@ class ServedModel:
         self._facts: dict[str, Any] = {}
         self._error: dict[str, str] | None = None
 
-    def explainer(self) -> "Explainer":
+    def explainer(self) -> Explainer:
         """Return the explainer, loaded at first use; call it in the model's thread only."""
         if self._explainer is None:
             self.state, self._error = "loading", None
@@ -175,8 +160,8 @@ class ServedModel:
         model_input: Input,
         methods: Sequence[str],
         progress: Progress,
-        reader: "Explainer | None" = None,
-    ) -> "list[list[Explanation]]":
+        reader: Explainer | None = None,
+    ) -> list[list[Explanation]]:
         """Return the explanations, one list for each output; `reader` as in `inside`."""
         explanations: Any = (reader or self.explainer()).explain(
             self.resolve_input(model_input),
@@ -187,7 +172,7 @@ class ServedModel:
         groups: list[list[Explanation]] = explanations.group_by_input()
         return groups
 
-    def inside(self, model_input: Input, reader: "Explainer | None" = None) -> "Inside":
+    def inside(self, model_input: Input, reader: Explainer | None = None) -> Inside:
         """Return the inspected input of a request, cached.
 
         `reader` is an explainer of the same model with another maximal length.
@@ -195,10 +180,10 @@ class ServedModel:
         explainer = reader or self.explainer()
         if explainer.loaded.task == "none":  # a comparison requests one label of both models
             model_input = model_input.model_copy(update={"target": None})
-        key = (*build_input_key(model_input), explainer.loaded.max_length)
+        key = (model_input.model_dump_json(exclude={"model"}), explainer.loaded.max_length)
         return self._inputs.get(key, lambda: self._inspect(model_input, explainer))
 
-    def _inspect(self, model_input: Input, explainer: "Explainer") -> "Inside":
+    def _inspect(self, model_input: Input, explainer: Explainer) -> Inside:
         return explainer.inside(
             self.resolve_input(model_input), **self.build_options_of_one(model_input)
         )
@@ -263,31 +248,22 @@ class ServedModel:
 
     def to_entry(self) -> dict[str, Any]:
         """Return the entry of the model in the page's list."""
-        unknown: dict[str, Any] = {
-            **dict.fromkeys(
-                ("kind", "task", "modality", "layers", "heads", "longest", "attention")
-            ),
+        required = (name for name, field in ModelEntry.model_fields.items() if field.is_required())
+        return {
+            **dict.fromkeys(required),  # not known before the model is loaded
             "labels": [],
             "pairs": False,
-            "takes_pairs": None,
-        }
-        samples = _list_samples(self.origin, self._facts)
-        return {
-            **unknown,
             **self._facts,
-            **samples,
+            **_list_samples(self.origin, self._facts),
             "id": self.id,
             "state": self.state,
             "name": self.id if Path(self.origin).is_absolute() else self.origin,
             "error": self._error,
         }
 
-    def _load(self) -> "Explainer":
+    def _load(self) -> Explainer:
         settings = self._settings
         with _LOAD_LOCK:
-            from whence.explain.examine import describe_model_options
-            from whence.explain.explainer import load
-
             explainer = load(self.origin, device=settings.device, dtype=settings.dtype)
         self._facts = describe_model_options(explainer)
         return explainer
@@ -319,21 +295,20 @@ class ServedModels:
 
     def get(self, name: str) -> ServedModel:
         """Return a model by its id, or by the name or folder it was given as."""
-        if name in self._models:
-            return self._models[name]
-        for model in self:
-            if model.origin == name:
-                return model
+        if (model := self._find(name)) is not None:
+            return model
         known = list(self._models)
         raise UnknownModel(
             f"There is no model {name[:100]!r} on the list.{suggest_name(name, known)} There are "
             f"{', '.join(known)}."
         )
 
+    def _find(self, name: str) -> ServedModel | None:
+        by_origin = (model for model in self if model.origin == name)
+        return self._models.get(name) or next(by_origin, None)
+
     def find_id(self, name: str) -> str | None:
         """Return the id of the model given by this name or folder, or None."""
-        from whence.models.model_files import BUILTIN
-
         if not name:
             return None
         path = Path(name).absolute()
@@ -344,9 +319,8 @@ class ServedModels:
     def get_or_add(self, name: str) -> ServedModel:
         """Return a model of the list; add it if --allow-load permits."""
         with self._lock:
-            known = {model.origin: model for model in self._models.values()} | self._models
-            if name in known:
-                return known[name]
+            if (model := self._find(name)) is not None:
+                return model
             if not self._settings.allow_load:
                 raise NotAllowed(
                     f"The model {name[:100]!r} is not on the list that this app was given, and it was started "
@@ -369,21 +343,12 @@ class ServedModels:
 
     def _add(self, origin: str) -> ServedModel:
         # The id of a folder is its last part, so that links to the page work on other machines.
-        name = short = Path(origin).name if Path(origin).is_dir() else origin
-        number = 1
-        while name in self._models:
-            number += 1
-            name = f"{short}-{number}"
+        short = Path(origin).name if Path(origin).is_dir() else origin
+        name = number_name(short, self._models)
         model = ServedModel(name, origin, self._added, self._settings, self._pictures, self._forget)
         self._added += 1
         self._models[name] = model
         return model
-
-
-def build_input_key(model_input: Input) -> tuple[Any, ...]:
-    """Return the cache key of a request to one model."""
-    fields = model_input.model_dump(exclude={"model", "labels"})
-    return (*fields.values(), None if model_input.labels is None else tuple(model_input.labels))
 
 
 def select_entity(model_input: Input, items: list[Any]) -> Any:

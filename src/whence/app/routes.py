@@ -4,7 +4,6 @@ Quick requests wait for their model and are answered at once; long work is start
 server-sent events and cancelled by id. Function names become operation ids in openapi.json.
 """
 
-from functools import partial
 from importlib.resources import files
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
@@ -15,35 +14,36 @@ from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 
 from whence.app import answers, library, schema
-from whence.app.library import translate_run_errors
 from whence.app.security import PAGE_POLICY
-from whence.app.state import AppState, AppStateDependency
+from whence.app.state import AppStateDependency
 from whence.app.state import stream_events as stream
 from whence.core.errors import BadParameter, BadRequest, CannotServe
+
+
+def _describe_response(description: str, *media_types: str, **shape: str) -> dict[str, Any]:
+    """Return the options of a route whose response is not JSON."""
+    content = {media_type: {"schema": shape} if shape else {} for media_type in media_types}
+    responses = {200: {"content": content, "description": description}}
+    return {"response_class": Response, "responses": responses}
+
+
+def _describe_body(media_type: str, **shape: str) -> dict[str, Any]:
+    """Return the options of a route that reads the body of its request itself."""
+    body = {"required": True, "content": {media_type: {"schema": shape}}}
+    return {"name": "bring", "openapi_extra": {"requestBody": body}}
+
+
+_PAGE = _describe_response("A page without script.", "text/html", type="string")
+_PAGE_HEADERS = {"content-security-policy": PAGE_POLICY, "x-frame-options": "SAMEORIGIN"}
+_BYTES = _describe_body("application/octet-stream", type="string", format="binary")
+
+FileName = Annotated[str, Query(min_length=1, max_length=200, description="The name of the file.")]
+ColumnName = Annotated[str | None, Query(max_length=200, description="The column of it.")]
 
 data_router = APIRouter(tags=["data"])
 
 
-def describe_content(description: str, content: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
-    """Return the documentation of a response that is not JSON."""
-    return {200: {"content": content, "description": description}}
-
-
-_PAGE_RESPONSE = describe_content(
-    "A page without script.", {"text/html": {"schema": {"type": "string"}}}
-)
-
-FileName = Annotated[str, Query(min_length=1, max_length=200, description="The name of the file.")]
-ColumnName = Annotated[str | None, Query(max_length=200, description="The column of it.")]
-BINARY_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-    }
-}
-
-
-@data_router.put("/data", name="bring", response_model=schema.DataSet, openapi_extra=BINARY_BODY)
+@data_router.put("/data", response_model=schema.DataSet, **_BYTES)
 async def upload_dataset(
     name: FileName,
     request: Request,
@@ -53,9 +53,8 @@ async def upload_dataset(
     label: ColumnName = None,
 ) -> Any:
     """Upload a data set: the bytes of a file, whose name's ending gives the format."""
-    raw = await request.body()
     columns = {"text": text, "pair": pair, "label": label}
-    return await run_in_threadpool(state.data.add_upload, name, raw, columns)
+    return await run_in_threadpool(state.data.add_upload, name, await request.body(), columns)
 
 
 @data_router.post("/data/{id}/columns", response_model=schema.DataSet)
@@ -65,137 +64,77 @@ async def columns(id: str, body: schema.ColumnsRequest, state: AppStateDependenc
 
 
 explain_router = APIRouter(tags=["explain"])
-
-
-@explain_router.post("/explain", response_model=schema.Explanations)
-async def explain(body: schema.ExplainRequest, state: AppStateDependency, request: Request) -> Any:
-    """Explain one input by one method or several."""
-    return await state.ask(request, "explain", body, answers.explain_input)
-
-
-@explain_router.post("/flow", response_model=schema.Flow)
-async def flow(body: schema.FlowRequest, state: AppStateDependency, request: Request) -> Any:
-    """Compute the flow through the model for one input."""
-    return await state.ask(request, "flow", body, answers.compute_flow)
-
-
-@explain_router.post("/heads", name="heads", response_model=schema.Heads)
-async def answer_heads(
-    body: schema.HeadsRequest, state: AppStateDependency, request: Request
-) -> Any:
-    """Give one number for each head; "ablation" is a job instead."""
-    if body.statistic == "ablation":
-        raise BadParameter(
-            "The statistic 'ablation' runs the model for each head: ask for it as a job, at /api/jobs/heads."
-        )
-    return await state.ask(request, "heads", body, answers.compute_head_statistic)
-
-
-@explain_router.post(
-    "/tensors",
-    response_class=Response,
-    responses=describe_content(
-        "The arrays as safetensors.",
-        {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-    ),
-)
-async def tensors(
-    body: schema.TensorsRequest, state: AppStateDependency, request: Request
-) -> Response:
-    """Give attention in bulk: single maps in float32, or all of them as thumbnails."""
-    return await state.ask(request, "tensors", body, answers.read_tensors)
-
-
-@explain_router.post("/compare", name="compare", response_model=schema.InputComparison)
-async def answer_compare(
-    body: schema.CompareRequest, state: AppStateDependency, request: Request
-) -> Any:
-    """Hold two models against each other on one input."""
-    return await state.ask_both(request, "compare", body, answers.compare_on_input)
-
-
 jobs_router = APIRouter(prefix="/jobs", tags=["jobs"])
-post_job = partial(jobs_router.post, status_code=202, response_model=schema.Job)
+_TENSORS = _describe_response(
+    "The arrays as safetensors.", "application/octet-stream", type="string", format="binary"
+)
+_EVENTS = _describe_response(
+    "The job without its result, each time something changed.", "text/event-stream", type="string"
+)
 
 
-@post_job("/trust")
-async def trust(body: schema.TrustRequest, state: AppStateDependency) -> Any:
-    """Test explanations on this very input."""
-    return state.begin("trust", body, answers.compute_trust, model=body.input.model)
+def _add_question(name: str) -> None:
+    """Add the route of a quick question, answered at once."""
+    answer = answers.QUESTIONS[name]
+
+    async def ask(body: Any, state: AppStateDependency, request: Request) -> Any:
+        if name == "heads" and body.statistic == "ablation":
+            raise BadParameter(
+                "The statistic 'ablation' runs the model for each head: ask for it as a job, at /api/jobs/heads."
+            )
+        return await state.ask(request, name, body, answer)
+
+    ask.__annotations__["body"] = answer.__annotations__["request"]
+    response = {"response_model": answer.__annotations__["return"]}
+    options = _TENSORS if name == "tensors" else response
+    explain_router.post(f"/{name}", name=name, description=answer.__doc__, **options)(ask)
 
 
-@post_job("/verify")
-async def verify(body: schema.VerifyRequest, state: AppStateDependency) -> Any:
-    """Knock edges out, and as many random ones."""
-    return state.begin("verify", body, answers.verify_edges, model=body.input.model)
+def _add_job(name: str, answer: answers.Answer, *, with_data: bool = False) -> None:
+    """Add the route that starts a job; what is asked of one model about a data set has its id in the path."""
+
+    async def begin(body: Any, state: AppStateDependency) -> Any:
+        more = {"data": state.data.get(body.data)} if hasattr(body, "data") else {}
+        return state.begin(name, body, answer, **more)
+
+    async def begin_with_data(data: str, body: Any, state: AppStateDependency) -> Any:
+        return state.begin(name, body, answer, data=state.data.get(data))
+
+    endpoint = begin_with_data if with_data else begin
+    endpoint.__annotations__["body"] = answer.__annotations__["request"]
+    path = f"/{name}/{{data}}" if with_data else f"/{name}"
+    jobs_router.post(
+        path, name=name, description=answer.__doc__, status_code=202, response_model=schema.Job
+    )(endpoint)
 
 
-@post_job("/generate")
-async def generate(body: schema.GenerateRequest, state: AppStateDependency) -> Any:
-    """Let a language model continue a prompt, and explain each token of its answer."""
-    return state.begin("generate", body, answers.explain_generation, model=body.input.model)
-
-
-@post_job("/heads", name="heads")
-async def start_heads_job(body: schema.HeadsRequest, state: AppStateDependency) -> Any:
-    """Give one number for each head, also where the model has to run for each."""
-    return state.begin("heads", body, answers.compute_head_statistic, model=body.input.model)
-
-
-@post_job("/compare", name="compare")
-async def start_compare_job(body: schema.CompareDataRequest, state: AppStateDependency) -> Any:
-    """Compare two models over a data set."""
-    dataset = state.data.get(body.data)
-    return state.begin_both("compare", body, answers.compare_over_dataset, data=dataset)
-
-
-@post_job("/predict/{data}")
-async def predict(data: str, body: schema.PredictRequest, state: AppStateDependency) -> Any:
-    """Predict a data set."""
-    dataset = state.data.get(data)
-    return state.begin("predict", body, answers.predict_dataset, model=body.model, data=dataset)
-
-
-@post_job("/words/{data}")
-async def words(data: str, body: schema.WordsRequest, state: AppStateDependency) -> Any:
-    """Find the words that each class leans on."""
-    dataset = state.data.get(data)
-    return state.begin("words", body, answers.find_class_words, model=body.model, data=dataset)
-
-
-@post_job("/habits/{data}")
-async def habits(data: str, body: schema.HabitsRequest, state: AppStateDependency) -> Any:
-    """Count the kinds of positions that heads attend to."""
-    dataset = state.data.get(data)
-    return state.begin("habits", body, answers.find_head_habits, model=body.model, data=dataset)
+for _name in ("explain", "flow", "heads", "tensors", "compare"):
+    _add_question(_name)
+for _name in ("trust", "verify", "generate", "heads"):
+    _add_job(_name, answers.QUESTIONS[_name])
+_add_job("compare", answers.compare_over_dataset)
+for _name, _answer in answers.DATASET_QUESTIONS.items():
+    _add_job(_name, _answer, with_data=True)
 
 
 @jobs_router.get("/{id}", response_model=schema.Job)
 async def job(id: str, state: AppStateDependency) -> Any:
     """Return the state of a job, and its result when done."""
-    return state.jobs.describe(id)
+    return state.jobs.get(id).describe()
 
 
 @jobs_router.delete("/{id}", response_model=schema.Job)
 async def cancel(id: str, state: AppStateDependency) -> Any:
-    """Cancel a job, queued or running."""
-    return state.jobs.cancel(id)
+    """Cancel a job, queued or running; one that has ended stays as it is."""
+    task = state.jobs.get(id)
+    task.cancel()
+    return task.describe()
 
 
-@jobs_router.get(
-    "/{id}/events",
-    response_class=StreamingResponse,
-    responses=describe_content(
-        "The job without its result, each time something changed.",
-        {"text/event-stream": {"schema": {"type": "string"}}},
-    ),
-)
+@jobs_router.get("/{id}/events", **_EVENTS)
 async def events(id: str, state: AppStateDependency) -> StreamingResponse:
     """Tell of a job's progress until it has ended."""
-    state.jobs.describe(id)  # an unknown job is an error, not a stream
-    return StreamingResponse(
-        stream(lambda: state.jobs.describe(id, result=False)), media_type="text/event-stream"
-    )
+    return StreamingResponse(stream(state.jobs.get(id)), media_type="text/event-stream")
 
 
 page_router = APIRouter(include_in_schema=False)
@@ -226,22 +165,13 @@ async def serve_file(request: Request, name: str = "index.html") -> Response:
 pictures_router = APIRouter(tags=["pictures"])
 
 
-@pictures_router.put(
-    "/pictures", name="bring", response_model=schema.Picture, openapi_extra=BINARY_BODY
-)
+@pictures_router.put("/pictures", response_model=schema.Picture, **_BYTES)
 async def upload_picture(name: FileName, request: Request, state: AppStateDependency) -> Any:
     """Upload a picture: the bytes of a file, whose content gives the format."""
-    raw = await request.body()
-    return await run_in_threadpool(state.pictures.add_upload, name, raw)
+    return await run_in_threadpool(state.pictures.add_upload, name, await request.body())
 
 
 results_router = APIRouter(prefix="/results", tags=["results"])
-_JSON_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": {"type": "object"}}},
-    }
-}
 
 
 @results_router.get("", response_model=schema.Results)
@@ -250,11 +180,12 @@ async def results(state: AppStateDependency) -> Any:
     return state.results.list_results()
 
 
-@results_router.put("", name="bring", response_model=schema.StoredResult, openapi_extra=_JSON_BODY)
+@results_router.put(
+    "", response_model=schema.StoredResult, **_describe_body("application/json", type="object")
+)
 async def upload_result(name: FileName, request: Request, state: AppStateDependency) -> Any:
     """Take a stored result: the JSON that whence wrote."""
-    raw = await request.body()
-    return await run_in_threadpool(state.results.add_upload, name, raw)
+    return await run_in_threadpool(state.results.add_upload, name, await request.body())
 
 
 @results_router.get("/{id}", response_model=dict[str, Any])
@@ -263,27 +194,25 @@ async def result(id: str, state: AppStateDependency) -> Any:
     return state.results.get(id)
 
 
-@results_router.get(
-    "/{id}/page",
-    name="page",
-    response_class=Response,
-    responses=_PAGE_RESPONSE,
-)
+@results_router.get("/{id}/page", name="page", **_PAGE)
 def get_result_page(id: str, state: AppStateDependency) -> HTMLResponse:
     """Give whence's page of a stored result; no script runs in it."""
-    headers = {"content-security-policy": PAGE_POLICY, "x-frame-options": "SAMEORIGIN"}
-    return HTMLResponse(state.results.render_page(id), headers=headers)
+    return HTMLResponse(state.results.render_page(id), headers=_PAGE_HEADERS)
 
 
 runs_router = APIRouter(prefix="/runs", tags=["runs"])
 
 ReportFormat = Literal["html", "md", "tex", "json"]
-_REPORT_MEDIA_TYPES: dict[ReportFormat, str] = {
-    "html": "text/html; charset=utf-8",
-    "md": "text/markdown; charset=utf-8",
-    "tex": "application/x-tex; charset=utf-8",
-    "json": "application/json",
+# By format: the method that writes it, and the media type.
+_REPORT_FORMATS: dict[ReportFormat, tuple[str, str]] = {
+    "html": ("to_html", "text/html; charset=utf-8"),
+    "md": ("to_markdown", "text/markdown; charset=utf-8"),
+    "tex": ("to_latex", "application/x-tex; charset=utf-8"),
+    "json": ("to_json", "application/json"),
 }
+_REPORT = _describe_response(
+    "The report as a file.", *(kind.split(";")[0] for _, kind in _REPORT_FORMATS.values())
+)
 ShortQuery = Annotated[str | None, Query(max_length=300)]
 
 
@@ -296,34 +225,23 @@ def runs(state: AppStateDependency) -> Any:
     return listing
 
 
-@runs_router.get(
-    "/{id}/page",
-    name="page",
-    response_class=Response,
-    responses=_PAGE_RESPONSE,
-)
+@runs_router.get("/{id}/page", name="page", **_PAGE)
 def get_run_page(id: str, state: AppStateDependency) -> HTMLResponse:
     """Give whence's report of a run; no script runs in it."""
-    headers = {"content-security-policy": PAGE_POLICY, "x-frame-options": "SAMEORIGIN"}
-    return HTMLResponse(_render_report(state, id, "html"), headers=headers)
+    return HTMLResponse(state.runs.render_report(id, "to_html"), headers=_PAGE_HEADERS)
 
 
-@runs_router.get(
-    "/{id}/report",
-    response_class=Response,
-    responses=describe_content(
-        "The report as a file.", {kind.split(";")[0]: {} for kind in _REPORT_MEDIA_TYPES.values()}
-    ),
-)
+@runs_router.get("/{id}/report", **_REPORT)
 def report(id: str, state: AppStateDependency, format: ReportFormat = "html") -> Response:
     """Give the report as a file to keep: HTML, Markdown, LaTeX or JSON."""
-    content = _render_report(state, id, format)
+    writer, media_type = _REPORT_FORMATS[format]
+    content = state.runs.render_report(id, writer)
     headers = {
         # Ids contain no characters that need quoting here.
         "content-disposition": f'attachment; filename="{id[:150]}.{format}"',
         "content-security-policy": PAGE_POLICY,
     }
-    return Response(content, media_type=_REPORT_MEDIA_TYPES[format], headers=headers)
+    return Response(content, media_type=media_type, headers=headers)
 
 
 @runs_router.get("/{id}/rows", response_model=schema.RunRows)
@@ -340,16 +258,13 @@ def rows(
     """Give a page of rows that are written, out of the files; by a metric's value, the best or the worst first."""
     from whence.runs.store import RowFilter
 
-    if order != "data" and metric is None:
-        raise BadRequest(f"order: {order!r} needs a metric to go by.")
-    descending = (
-        None
-        if order == "data" or metric is None
-        else library.is_descending(metric, order == "best")
-    )
-    run = state.runs.open_run(id)
-    with translate_run_errors(id):
-        row_filter = RowFilter(method, failed, search.strip(), metric, descending)
+    descending = None
+    if order != "data":
+        if metric is None:
+            raise BadRequest(f"order: {order!r} needs a metric to go by.")
+        descending = library.is_descending(metric, order == "best")
+    row_filter = RowFilter(method, failed, search.strip(), metric, descending)
+    with state.runs.open_run(id) as run:
         return library.list_rows(run, row_filter, page)
 
 
@@ -358,14 +273,8 @@ def example(
     id: str, row: Annotated[int, Path(ge=0)], state: AppStateDependency, method: ShortQuery = None
 ) -> Any:
     """Give one row of the data as a method explained it, word by word."""
-    run = state.runs.open_run(id)
-    with translate_run_errors(id):
+    with state.runs.open_run(id) as run:
         return library.build_example(run, row, method)
-
-
-def _render_report(state: AppState, id: str, format: ReportFormat) -> str:
-    writer = {"html": "to_html", "md": "to_markdown", "tex": "to_latex", "json": "to_json"}[format]
-    return str(state.runs.build_once(id, format, lambda run: getattr(run.report(), writer)()))
 
 
 session_router = APIRouter(tags=["session"])

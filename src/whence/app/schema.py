@@ -3,9 +3,13 @@
 The class names are the schema names in openapi.json, from which the page's TypeScript types are generated.
 """
 
+import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from whence.core.types import PassCount, Prediction, Target, Token, Word
+from whence.trust.trust_rules import NullSummary
 
 Label = str
 Grid = list[list[float | None]]  # layers x heads
@@ -21,6 +25,12 @@ class ResponseModel(BaseModel):
     """Base of responses."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class SelectedFields(ResponseModel):
+    """Base of responses with the fields of a result that the page shows; others are left out."""
+
+    model_config = ConfigDict(extra="ignore")
 
 
 class TableStart(ResponseModel):
@@ -75,46 +85,6 @@ class Source(ResponseModel):
     dropped: int
 
 
-class Token(ResponseModel):
-    """One token; offsets count characters of its own segment."""
-
-    text: str
-    start: int | None
-    end: int | None
-    segment: int
-    special: bool
-    id: int
-
-
-class Word(ResponseModel):
-    """One word, and the numbers of its tokens."""
-
-    text: str
-    start: int | None
-    end: int | None
-    segment: int
-    tokens: list[int]
-
-
-class Prediction(ResponseModel):
-    """The prediction of the model."""
-
-    label: Label
-    index: int
-    probability: float | None
-    probabilities: dict[str, float]
-    logits: list[float]
-
-
-class Target(ResponseModel):
-    """Which output is explained."""
-
-    label: Label
-    index: int
-    against: "Target | None"
-    of: Literal["logit", "probability"]
-
-
 class Scale(ResponseModel):
     """The colour scale of scores: the score of full colour, its unit, and the floor below which a score does not matter."""
 
@@ -135,6 +105,7 @@ class WarningNote(ResponseModel):
 
 # The limit of a text in characters; the model's own limit in tokens applies in addition.
 TEXT = 50_000
+EDGES = 5000  # limit of edges sent or cut
 
 
 # A short text: a label, a position, an id.
@@ -165,13 +136,6 @@ class Input(RequestModel):
 Provenance = dict[str, Any]
 
 
-class Passes(ResponseModel):
-    """How often the model ran."""
-
-    forward: int
-    backward: int
-
-
 WordsBy = Literal["sum", "mean", "measured"]
 
 
@@ -189,7 +153,7 @@ class MethodExplanation(ResponseModel):
     words_by: WordsBy = "sum"  # how a word's score comes about
     scale: Scale | None = None  # null: from an older file
     axioms: dict[str, float]
-    passes: Passes
+    passes: PassCount
     seconds: float
     dtype: str
     pixels: str | None = None  # base64 of a score for each pixel, where the method gives one
@@ -281,14 +245,6 @@ class Curve(ResponseModel):
     null_high: list[float]
 
 
-class Null(ResponseModel):
-    """Results of random explanations in the same test."""
-
-    mean: float
-    low: float
-    high: float
-
-
 class TrustTest(ResponseModel):
     """One test of one explanation."""
 
@@ -296,7 +252,7 @@ class TrustTest(ResponseModel):
     remove: str | None
     direction: Literal["higher", "lower"] | None
     value: float | None
-    null: Null | None
+    null: NullSummary | None
     percentile: float | None
     interval: tuple[float, float] | None
     beaten: int | None
@@ -317,7 +273,7 @@ class TrustMethod(ResponseModel):
     scores: list[float]
     word_scores: list[float]
     scale: Scale | None = None
-    passes: Passes
+    passes: PassCount
     verdict: str
     sentence: str
     tests: list[TrustTest]
@@ -334,7 +290,7 @@ class TrustRule(ResponseModel):
     fails: str
 
 
-class TrustCard(ResponseModel):
+class TrustCard(SelectedFields):
     """A trust card: the fields of `Trust.to_dict()` that the page shows."""
 
     kind: Literal["trust"] = "trust"
@@ -356,10 +312,11 @@ class Query(RequestModel):
     """Which edges are wanted; all that is given must hold. Layers and heads count from 0."""
 
     layers: tuple[int, int] | None = None  # first and last
-    heads: list[tuple[int, int]] = Field(default=[], max_length=4096)  # (layer, head), any of them
-    tokens: list[int] = Field(default=[], max_length=4096)  # an edge touches any of them
+    # (layer, head), any of them
+    heads: tuple[tuple[int, int], ...] = Field(default=(), max_length=4096)
+    tokens: tuple[int, ...] = Field(default=(), max_length=4096)  # an edge touches any of them
     # such as from a token of text A to one of text B
-    segments: list[SegmentPair] = Field(default=[], max_length=4)
+    segments: tuple[SegmentPair, ...] = Field(default=(), max_length=4)
     least: float = Field(default=0, ge=0, allow_inf_nan=False)  # the smallest weight of an edge
     specials: bool = True  # whether edges that end on special tokens are among them
 
@@ -382,7 +339,7 @@ class FlowRequest(RequestModel):
     residual: float | None = Field(default=None, ge=0, le=1)  # None: the weight's own
     query: Query = Query()
     classic: Classic | None = None
-    most: int = Field(default=5000, ge=1, le=5000)  # edges sent, the strongest first
+    most: int = Field(default=EDGES, ge=1, le=EDGES)  # edges sent, the strongest first
 
 
 class Edges(ResponseModel):
@@ -468,7 +425,7 @@ class VerifyRequest(RequestModel):
 
     input: Input
     # layer, head, source, to
-    edges: list[tuple[int, int, int, int]] = Field(min_length=1, max_length=5000)
+    edges: list[tuple[int, int, int, int]] = Field(min_length=1, max_length=EDGES)
     draws: int = Field(default=30, ge=5, le=200)
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
 
@@ -621,13 +578,10 @@ class OtherOverlap(ResponseModel):
     chance: Interval
 
 
-class Overlap(ResponseModel):
+class Overlap(OtherOverlap):
     """The share of flow that two models have in common, beside that of random edges."""
 
     coverage: float
-    specials: bool  # whether edges that end on special tokens count
-    jaccard: Interval
-    chance: Interval
     only_a: Interval  # edges, as shares of the union
     only_b: Interval
     other: OtherOverlap
@@ -727,12 +681,17 @@ class PredictionTable(ResponseModel):
     surprise: str  # the definition of surprise used here
 
 
-class WordsRequest(RequestModel):
-    """Find the words that each class leans on; a job."""
+class HabitsRequest(RequestModel):
+    """Count the kinds of positions that heads attend to; a job."""
 
     model: str = Field(max_length=300)
-    method: str | None = Field(default=None, max_length=100)  # null: the model's default
     limit: int = Field(default=100, ge=1, le=2000)
+
+
+class WordsRequest(HabitsRequest):
+    """Find the words that each class leans on; a job."""
+
+    method: str | None = Field(default=None, max_length=100)  # null: the model's default
     least: int = Field(default=3, ge=1, le=1000)  # minimal number of examples of a word
 
 
@@ -764,13 +723,6 @@ class WordsByClass(ResponseModel):
     left_out: list[str]  # sentences: how many, and why
     classes: list[ClassWords]
     note: str
-
-
-class HabitsRequest(RequestModel):
-    """Count the kinds of positions that heads attend to; a job."""
-
-    model: str = Field(max_length=300)
-    limit: int = Field(default=100, ge=1, le=2000)
 
 
 class Habit(ResponseModel):
@@ -811,10 +763,8 @@ class GenerateRequest(RequestModel):
     granularity: Granularity = "token"
 
 
-class Piece(ResponseModel):
+class Piece(SelectedFields):
     """A part of the prompt: a token, a word, a sentence, a paragraph, or a marked passage."""
-
-    model_config = ConfigDict(extra="ignore")
 
     text: str
     special: bool
@@ -824,16 +774,14 @@ class Piece(ResponseModel):
     chance: float | None  # its share of the tokens, the expectation of a random explanation
 
 
-class Output(ResponseModel):
+class Output(SelectedFields):
     """A token that was generated, or a word of them."""
-
-    model_config = ConfigDict(extra="ignore")
 
     text: str
     probability: float | None
 
 
-class Generation(ResponseModel):
+class Generation(SelectedFields):
     """A generated text with explanations: the fields of `Generation.to_dict()` that the page shows."""
 
     kind: Literal["generation"] = "generation"
@@ -854,6 +802,14 @@ class Generation(ResponseModel):
     total_scale: Scale | None = None
     passes: dict[str, int]
     seconds: float
+
+
+def _drop_infinity(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+# A number; null instead of NaN and infinity, which JSON does not have.
+Finite = Annotated[float | None, BeforeValidator(_drop_infinity)]
 
 
 class RunFacts(ResponseModel):
@@ -902,8 +858,8 @@ class RunRow(ResponseModel):
     label: str | None
     target: str | None
     predicted: str | None
-    probability: float | None
-    value: float | None  # of the requested metric
+    probability: Finite
+    value: Finite  # of the requested metric
     error: str | None
     why: str | None  # the error of a failed explanation
 
@@ -930,8 +886,8 @@ class RunTest(ResponseModel):
     """A metric's value for an explanation."""
 
     metric: str
-    value: float | None
-    null: float | None  # value of random explanations of the same row
+    value: Finite
+    null: Finite  # value of random explanations of the same row
     why: str | None  # the reason for a missing value
 
 
@@ -945,7 +901,7 @@ class RunExample(ResponseModel):
     label: str | None
     target: str | None
     predicted: str | None
-    probability: float | None
+    probability: Finite
     signed: bool
     scale: Scale | None
     words: list[RunWord]
@@ -1064,13 +1020,16 @@ class Results(ResponseModel):
     problems: list[str]  # files that could not be read, and why
 
 
+JobState = Literal["queued", "running", "done", "failed", "cancelled"]
+
+
 class Job(ResponseModel):
     """A long request: its place in the queue of its model, its progress, and its result."""
 
     id: str
     kind: str
     model: str
-    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    state: JobState
     position: int  # jobs before it; 0 when it runs
     done: int
     total: int

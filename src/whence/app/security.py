@@ -6,10 +6,10 @@ server, but neither read from it nor send to it.
 
 import asyncio
 import re
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from starlette.datastructures import MutableHeaders
-from starlette.requests import HTTPConnection
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -58,82 +58,74 @@ class SecurityMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request = HTTPConnection(scope)
-        send = _with_security_headers(send)
-        answer: Response | None
+        request, has_started = Request(scope, receive), False
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal has_started
+            if message["type"] == "http.response.start":
+                has_started = True
+                headers = MutableHeaders(scope=message)
+                for name, value in _SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
         try:
             self._check_origin(request)
-            if (answer := self._reject_without_token(request)) is None:
+            answer = self._answer_token(request)
+            if answer is None:
                 receive = await self._read_body(request, receive)
-                answer = self._accept_token_url(request)
         except WhenceError as error:
             answer = build_error_response(error)
             answer.headers["connection"] = "close"  # the rest of the body stays unread
         except TimeoutError:
             late = Busy(f"The request was not here after {_BODY_SECONDS} seconds.")
             answer = build_error_response(late, 408)
-        if answer is None:
-            await self._forward(scope, receive, send)
-        else:
-            await answer(scope, receive, send)
-
-    async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on; an unexpected error is logged and answered in the usual shape."""
-        has_started = False
-
-        async def send_and_note(message: Message) -> None:
-            nonlocal has_started
-            has_started = True
-            await send(message)
-
+        except ClientDisconnect:
+            return
         try:
-            await self._app(scope, receive, send_and_note)
+            await (self._app if answer is None else answer)(scope, receive, send_with_headers)
         except BaseException as error:  # any error is answered in the usual shape
             if not is_failure(error):
                 raise
-            log_error(error, f"{scope['method']} {scope['path']}")
+            log_error(error, f"{request.method} {scope['path']}")
             if not has_started:
-                await build_error_response(error)(scope, receive, send)
+                await build_error_response(error)(scope, receive, send_with_headers)
 
-    def _check_origin(self, request: HTTPConnection) -> None:
+    def _check_origin(self, request: Request) -> None:
         host = request.headers.get("host", "")
-        if not self._is_own_host(_parse_hostname(host)):
+        if not self._is_own_host(host):
             raise NotAllowed(
                 f"The request came by the name {host[:100]!r}, which is not this server's."
             )
         origin = request.headers.get("origin")
-        foreign = origin is not None and not _is_same_origin(origin, host)
+        foreign = origin is not None and origin.partition("://")[2].lower() != host.lower()
         # A page of another site or port may link here, but not read from the server or send to it.
         if foreign or (_is_cross_site(request) and _is_api(request)):
             raise NotAllowed("The request was sent by a page that is not this server's.")
 
-    def _is_own_host(self, name: str) -> bool:
-        """Return whether a host name is this server's; a foreign name means DNS rebinding."""
-        settings = self._settings
-        if settings.host in _ALL_INTERFACES:
+    def _is_own_host(self, host: str) -> bool:
+        """Return whether a Host header names this server; a foreign name means DNS rebinding."""
+        own = self._settings.host
+        if own in _ALL_INTERFACES:
             return True  # its names are unknown here; the token protects it
-        return name in LOOPBACK_HOSTS or name == settings.host.lower()
+        match = _HOST_PATTERN.fullmatch(host)
+        name = "" if match is None else (match[1] or match[2]).lower()
+        return name in LOOPBACK_HOSTS or name == own.lower()
 
-    def _reject_without_token(self, request: HTTPConnection) -> Response | None:
-        """Return the response to a request without the token, a page or JSON; None with the token."""
-        settings = self._settings
-        query = request.query_params.multi_items()
-        if has_token(settings.token, settings.port, query, request.headers):
-            return None
-        answer = (
-            build_error_response(NotAllowed(_TOKEN_MESSAGE), 401)
-            if _is_api(request)
-            else render_token_page(settings.port)
-        )
-        answer.headers["www-authenticate"] = 'Bearer realm="whence"'
-        answer.headers["connection"] = "close"  # the body stays unread
-        return answer
-
-    def _accept_token_url(self, request: HTTPConnection) -> Response | None:
-        """Return the response to a URL with the token, which sets the cookie; None for other URLs."""
+    def _answer_token(self, request: Request) -> Response | None:
+        """Return the response to a request without the token, or to a page's URL with it, which sets the cookie."""
         settings, query = self._settings, request.query_params.multi_items()
-        is_page = request.scope["method"] == "GET" and not _is_api(request)
-        if not is_page or "token" not in dict(query):
+        answer: Response
+        if not has_token(settings.token, settings.port, query, request.headers):
+            answer = (
+                build_error_response(NotAllowed(_TOKEN_MESSAGE), 401)
+                if _is_api(request)
+                else render_token_page(settings.port)
+            )
+            answer.headers["www-authenticate"] = 'Bearer realm="whence"'
+            answer.headers["connection"] = "close"  # the body stays unread
+            return answer
+        if request.method != "GET" or _is_api(request) or "token" not in dict(query):
             return None
         rest = urlencode([(name, value) for name, value in query if name != "token"])
         # One slash: two would be the address of another server.
@@ -141,72 +133,33 @@ class SecurityMiddleware:
         target = f"{address}?{rest}" if rest else address
         return accept_token(settings.token, settings.port, target, linked=_is_cross_site(request))
 
-    async def _read_body(self, request: HTTPConnection, receive: Receive) -> Receive:
+    async def _read_body(self, request: Request, receive: Receive) -> Receive:
         """Read the body within the size limit, and return a `receive` that replays it."""
-        is_upload = request.scope["method"] == "PUT"
-        limit = self._settings.upload if is_upload else self._settings.body
+        limit = self._settings.upload if request.method == "PUT" else self._settings.body
         stated = request.headers.get("content-length", "0")
-        if stated.isdigit() and int(stated) > limit:
-            raise _build_too_large_error(int(stated), limit)
-        chunks: list[bytes] = []
-        size = 0
+        size = int(stated) if stated.isdigit() else 0
+        body = bytearray()
         async with asyncio.timeout(_BODY_SECONDS):
-            while True:
-                message = await receive()
-                if message["type"] != "http.request":
-                    break
-                chunks.append(message.get("body", b""))
-                size += len(chunks[-1])
-                if size > limit:
-                    raise _build_too_large_error(size, limit)
-                if not message.get("more_body"):
-                    message = {"type": "http.request", "body": b"".join(chunks)}
-                    break
-        return _replay_message(message, receive)
+            if size <= limit:
+                async for chunk in request.stream():
+                    body += chunk
+                    size = len(body)
+                    if size > limit:
+                        break
+        if size > limit:
+            raise TooLarge(f"The request has {size:,} bytes or more; {limit:,} are taken here.")
+        waiting: list[Message] = [{"type": "http.request", "body": bytes(body)}]
+
+        async def replay() -> Message:
+            return waiting.pop() if waiting else await receive()
+
+        return replay
 
 
-def _replay_message(message: Message, receive: Receive) -> Receive:
-    """Return a `receive` that gives a read message first, then the following ones."""
-    waiting = [message]
-
-    async def receive_next() -> Message:
-        return waiting.pop() if waiting else await receive()
-
-    return receive_next
-
-
-def _with_security_headers(send: Send) -> Send:
-    async def send_with_headers(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in _SECURITY_HEADERS.items():
-                headers.setdefault(name, value)
-        await send(message)
-
-    return send_with_headers
-
-
-def _build_too_large_error(size: int, limit: int) -> TooLarge:
-    return TooLarge(f"The request has {size:,} bytes or more; {limit:,} are taken here.")
-
-
-def _is_api(request: HTTPConnection) -> bool:
+def _is_api(request: Request) -> bool:
     return bool(request.scope["path"].startswith("/api"))
 
 
-def _is_cross_site(request: HTTPConnection) -> bool:
+def _is_cross_site(request: Request) -> bool:
     """Return whether a page of another site or port made the browser send a request."""
     return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
-
-
-def _is_same_origin(origin: str, host: str) -> bool:
-    try:
-        return urlsplit(origin).netloc.lower() == host.lower()
-    except ValueError:
-        return False
-
-
-def _parse_hostname(host: str) -> str:
-    """Return the name in a Host header without the port; empty for a malformed header."""
-    match = _HOST_PATTERN.fullmatch(host)
-    return "" if match is None else (match[1] or match[2]).lower()

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from whence.app.access_token import make_token
-from whence.app.schema import TEXT, TOKENS
+from whence.app.schema import EDGES, TEXT, TOKENS
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 MEGABYTE = 1_000_000
@@ -54,22 +54,19 @@ class Settings:
     dtype: str | None = None
     samples: tuple[str, ...] = TEXT_SAMPLES
     seconds: float = 120  # limit of a quick request, waiting included
-    characters: int = TEXT
     body: int = 1 * MEGABYTE
     upload: int = 32 * MEGABYTE
     rows: int = 1_000_000  # limit of an uploaded data set; ten times as many cells
     cache: int = 512 * MEGABYTE  # bytes of cached inspected inputs, per model
-    edges: int = 5000
-    generated: int = TOKENS
     waiting: int = 64  # requests and jobs queued for one model at most
     kept: int = 64  # ended jobs, uploaded data sets and uploaded results
 
     def describe_limits(self) -> dict[str, int]:
         """Return the limits on the size of requests, as the page takes them."""
         return {
-            "characters": self.characters,
+            "characters": TEXT,
             "upload": self.upload,
             "seconds": round(self.seconds),
-            "edges": self.edges,
-            "generated": self.generated,
+            "edges": EDGES,
+            "generated": TOKENS,
         }

@@ -5,7 +5,6 @@ server-sent events.
 """
 
 import asyncio
-import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -16,19 +15,20 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from fastapi.responses import Response
+from safetensors.numpy import save
 
 from whence._version import __version__
-from whence.app.answers import list_cards
-from whence.app.jobs import END_STATES, Cancelled, Jobs, WorkItem
+from whence.app.answers import Answer, list_cards, list_model_ids
+from whence.app.jobs import END_STATES, Cancelled, Jobs, Work, WorkItem
 from whence.app.library import DataSets, StoredResults, StoredRuns
 from whence.app.models import Pictures, ServedModel, ServedModels
+from whence.app.schema import Job
 from whence.app.settings import TASK_SAMPLES, Settings
 from whence.core.errors import Busy
 from whence.core.progress import Progress
 
 _POLL_SECONDS = 0.5  # interval of checks whether the client is still connected
 
-Answer = Callable[..., Any]  # a function of app/answers.py, of one model or of two
 LoadFailureCallback = Callable[[Exception], None]
 
 
@@ -66,44 +66,23 @@ class AppState:
             "limits": settings.describe_limits(),
         }
 
-    async def ask(self, request: Request, kind: str, body: Any, answer: Answer) -> Response:
-        """Return the response of a quick request to a model."""
-        model = self.models.get(body.input.model)
+    async def ask(self, request: Request, kind: str, body: Any, answer: Answer) -> Any:
+        """Return the response of a quick request."""
+        model, work = self._build_work(kind, body, answer)
         return await self._wait_for_answer(
-            request, model, kind, lambda progress: _serialise_answer(answer(model, body, progress))
+            request, model, kind, lambda progress: _serialise_answer(work(progress))
         )
 
-    async def ask_both(self, request: Request, kind: str, body: Any, answer: Answer) -> Response:
-        """Return the response of a quick request to two models."""
-        lead, work = self._build_joint_work(kind, body, answer)
-        return await self._wait_for_answer(
-            request, lead, kind, lambda progress: _serialise_answer(work(progress))
-        )
-
-    def begin(
-        self, kind: str, body: Any, answer: Answer, *, model: str, **more: Any
-    ) -> dict[str, Any]:
-        """Queue a job of a model, and return its state."""
-        served = self.models.get(model)
-        task = self.jobs.begin(
-            served.worker, kind, lambda progress: answer(served, body, progress, **more)
-        )
-        return self.jobs.describe(task.id)
-
-    def begin_both(self, kind: str, body: Any, answer: Answer, **more: Any) -> dict[str, Any]:
-        """Queue a job of two models, and return its state."""
-        lead, work = self._build_joint_work(kind, body, partial(answer, **more))
-        return self.jobs.describe(self.jobs.begin(lead.worker, kind, work).id)
+    def begin(self, kind: str, body: Any, answer: Answer, **more: Any) -> Job:
+        """Queue a job, and return its state."""
+        model, work = self._build_work(kind, body, partial(answer, **more))
+        return self.jobs.begin(model.worker, kind, work).describe()
 
     async def load(self, request: Request, name: str) -> dict[str, Any]:
         """Load a model of the list, or another if that is allowed, and return its entry."""
         model = self.models.get_or_add(name)
 
-        def load(progress: Progress) -> Response:
-            model.explainer()
-            return Response()
-
-        await self._wait_for_answer(request, model, "load", load)
+        await self._wait_for_answer(request, model, "load", lambda progress: model.explainer())
         return model.to_entry()
 
     def preload(self, failed: LoadFailureCallback | None = None) -> None:
@@ -127,25 +106,23 @@ class AppState:
         ended = [worker.join(max(0.0, until - time.monotonic())) for worker in workers]
         return all(ended)
 
-    def _build_joint_work(
-        self, kind: str, body: Any, answer: Answer
-    ) -> tuple[ServedModel, Callable[[Progress], Any]]:
-        """Return the leading model, first in the list, and work for its thread on both models."""
-        a, b = self.models.get(body.a), self.models.get(body.b)
-        lead, other = sorted((a, b), key=lambda model: model.place)
+    def _build_work(self, kind: str, body: Any, answer: Answer) -> tuple[ServedModel, Work]:
+        """Return the model in whose thread a request is answered, the first of two, and the work."""
+        models = [self.models.get(name) for name in list_model_ids(body)]
+        first, last = sorted((models[0], models[-1]), key=lambda model: model.place)
 
-        def run_on_both(progress: Progress) -> Any:
-            if lead is other:
-                return answer(a, b, body, progress)
-            with other.worker.lend(kind, lambda: progress(0, 0)):
-                return answer(a, b, body, progress)
+        def work(progress: Progress) -> Any:
+            if first is last:
+                return answer(*models, body, progress)
+            with last.worker.lend(kind, lambda: progress(0, 0)):
+                return answer(*models, body, progress)
 
-        return lead, run_on_both
+        return first, work
 
     async def _wait_for_answer(
-        self, request: Request, model: ServedModel, kind: str, work: Callable[[Progress], Any]
-    ) -> Response:
-        """Return the response of work, while the client is connected and within the time limit."""
+        self, request: Request, model: ServedModel, kind: str, work: Work
+    ) -> Any:
+        """Return the result of work, while the client is connected and within the time limit."""
         task = model.worker.put(kind, work, quick=True)
         future = asyncio.wrap_future(task.future)
         until = time.monotonic() + self.settings.seconds
@@ -159,14 +136,13 @@ class AppState:
                     raise Busy(self._describe_timeout(model, task))
                 if await request.is_disconnected():
                     raise Busy("Nobody waits for the answer any more.")
-            answer: Response = future.result()
-            return answer
+            return future.result()
         except Cancelled:
             raise Busy("The server is stopping.") from None
         finally:
             if not future.done():
                 future.cancel()
-                model.worker.cancel(task)
+                task.cancel()
 
     def _describe_timeout(self, model: ServedModel, task: WorkItem) -> str:
         limit = f"{self.settings.seconds:g} seconds were not enough"
@@ -180,8 +156,6 @@ class AppState:
 def _serialise_answer(answer: Any) -> Response:
     """Return an answer as a response; runs in the model's thread, so the event loop does not wait."""
     if isinstance(answer, dict):
-        from safetensors.numpy import save
-
         return Response(save(answer), media_type="application/octet-stream")
     return Response(answer.model_dump_json(), media_type="application/json")
 
@@ -197,18 +171,18 @@ _EVENT_SECONDS = 0.1  # interval of checks for a change
 _KEEPALIVE_SECONDS = 15.0  # silence after which a comment keeps the connection open
 
 
-async def stream_events(describe: Callable[[], dict[str, Any]]) -> AsyncIterator[str]:
+async def stream_events(task: WorkItem) -> AsyncIterator[str]:
     """Yield a server-sent event at each change of a job, until it has ended."""
     last, last_sent = None, time.monotonic()
     while True:
-        job = describe()
-        content = {name: value for name, value in job.items() if name != "remaining"}
+        job = task.describe(result=False)
+        content = job.model_dump(exclude={"remaining"})
         if content != last:
-            yield f"data: {json.dumps(job)}\n\n"
+            yield f"data: {job.model_dump_json()}\n\n"
             last, last_sent = content, time.monotonic()
         elif time.monotonic() - last_sent > _KEEPALIVE_SECONDS:
             yield ": still there\n\n"
             last_sent = time.monotonic()
-        if job["state"] in END_STATES:
+        if job.state in END_STATES:
             return
         await asyncio.sleep(_EVENT_SECONDS)

@@ -4,7 +4,7 @@ The requests and answers are those of the HTTP API, for one model or two. The fi
 their defaults are those of web/src/state/state.ts; a test compares the two.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 from whence._version import __version__
 from whence.app import answers, schema
 from whence.app.error_responses import describe_error
-from whence.app.models import Pictures, ServedModel, build_input_key
+from whence.app.models import Pictures, ServedModel
 from whence.app.schema import Input
 from whence.app.settings import Settings
 from whence.core.errors import (
@@ -41,12 +41,6 @@ if TYPE_CHECKING:
     from whence.app.workbench import Workbench
 
 
-def find_text(explanation: Explanation) -> str:
-    """Return the explained text, or the joined words of an input given as token ids."""
-    text = explanation.source.text
-    return " ".join(word.text for word in explanation.spans) if text is None else text
-
-
 def find_target(explanation: Explanation) -> str | None:
     """Return the target in the page's notation; None for the predicted class."""
     target = explanation.target
@@ -55,26 +49,24 @@ def find_target(explanation: Explanation) -> str | None:
     return None if target.index == explanation.prediction.index else target.label
 
 
-def options_to_state(about: Mapping[str, Any]) -> dict[str, Any]:
+def options_to_state(about: Mapping[str, Any]) -> dict[str, str]:
     """Return options as fields of the view state; those it cannot express are left out."""
-    fields = {name: about[name] for name in ("template",) if about.get(name)}
-    at, answer, labels = (about.get(name) for name in ("at", "answer", "labels"))
-    if isinstance(at, str | int):
-        fields["at"] = str(at)
-    if isinstance(answer, str):
-        fields["answer"] = answer
-    elif answer:
-        fields["answer"], fields["rather"] = answer
-    if labels:
-        fields["labels"] = ", ".join(labels)
-    return fields
+    at, answer, rather = about.get("at"), about.get("answer"), None
+    if answer is not None and not isinstance(answer, str):
+        answer, rather = answer
+    fields = {
+        "template": about.get("template"),
+        "at": str(at) if isinstance(at, str | int) else None,
+        "answer": answer,
+        "rather": rather,
+        "labels": ", ".join(about.get("labels") or ()),
+    }
+    return {name: value for name, value in fields.items() if value}
 
 
-def recall_options(explanation: Explanation | None) -> dict[str, Any]:
+def recall_options(explanation: Explanation) -> dict[str, Any]:
     """Return the options of an existing explanation, as far as its readout shows them."""
-    if explanation is None or explanation.item is None:
-        return {}
-    reading = explanation.item.reading
+    reading = None if explanation.item is None else explanation.item.reading
     if isinstance(reading, EntityReadout):
         return {"at": reading.places}
     if isinstance(reading, ContinuationReadout):
@@ -136,14 +128,14 @@ class NotebookModel(ServedModel):
 
     def resolve_input(self, model_input: Input) -> Any:
         """Return the explained input, the original object where the page cannot send it back."""
-        if self.raw is not None and self._is_about_first(model_input):
+        if self.raw is not None and self._is_first(model_input, "text", "pair", "picture"):
             return self.raw
         return super().resolve_input(model_input)
 
     def build_options(self, model_input: Input) -> dict[str, Any]:
         """Return the options of a request as arguments of `explain`."""
         options = super().build_options(model_input)
-        if self.at is not None and options["at"] is None and self._is_about_first(model_input):
+        if options["at"] is None and self._is_first(model_input, "text", "pair", "picture"):
             options["at"] = self.at
         return options
 
@@ -152,28 +144,12 @@ class NotebookModel(ServedModel):
             return explainer.inside(next(iter(self.given.values())))
         return super()._inspect(model_input, explainer)
 
-    def _is_about_first(self, model_input: Input) -> bool:
-        first = self.first
-        return first is not None and all(
-            getattr(model_input, name) == getattr(first, name)
-            for name in ("text", "pair", "picture")
+    def _is_first(self, model_input: Input, *fields: str) -> bool:
+        """Return whether an input is the first one, in some fields or as a whole."""
+        names = set(fields) or Input.model_fields.keys() - {"model"}
+        return self.first is not None and all(
+            getattr(model_input, name) == getattr(self.first, name) for name in names
         )
-
-    def _is_first(self, model_input: Input) -> bool:
-        first = self.first
-        return first is not None and build_input_key(model_input) == build_input_key(first)
-
-
-# By question: the request, and the function that answers it.
-_QUESTIONS: Mapping[str, tuple[type[BaseModel], Callable[..., Any]]] = {
-    "explain": (schema.ExplainRequest, answers.explain_input),
-    "flow": (schema.FlowRequest, answers.compute_flow),
-    "heads": (schema.HeadsRequest, answers.compute_head_statistic),
-    "tensors": (schema.TensorsRequest, answers.read_tensors),
-    "trust": (schema.TrustRequest, answers.compute_trust),
-    "verify": (schema.VerifyRequest, answers.verify_edges),
-    "generate": (schema.GenerateRequest, answers.explain_generation),
-}
 
 
 class NotebookSession:
@@ -189,56 +165,47 @@ class NotebookSession:
         other: Explainer | None = None,
     ) -> None:
         first = explanations[0] if explanations else None
-        about = about or recall_options(first)
+        about = about or ({} if first is None else recall_options(first))
         raw, picture = find_unsendable_input(first, text)
         pair = None
         if picture is not None:
             text = ""
         elif first is not None:
-            text, pair = find_text(first), first.source.pair
+            text, pair = first.source.text, first.source.pair
+            if text is None:  # given as token ids
+                text = " ".join(word.text for word in first.spans)
         elif isinstance(text, tuple):
             text, pair = text
-        self._models: dict[str, NotebookModel] = {}
-        for one in [explainer] if other is None else [explainer, other]:
-            name = one.loaded.name
-            name = f"{name} (2)" if name in self._models else name
-            self._models[name] = NotebookModel(name, one)
-        aim = (
-            {} if first is None else {"target": find_target(first), "of": first.original_target.of}
-        )
-        fields = {"text": text, "pair": pair, "picture": picture, **options_to_state(about), **aim}
-        model = next(iter(self._models.values()))
-        self._input = Input(
-            model=model.id, **{**fields, "labels": list(about.get("labels") or ()) or None}
-        )
-        model.raw, model.at, model.first = raw, about.get("at"), self._input
+        fields = {"text": text, "pair": pair, "picture": picture, **options_to_state(about)}
+        if first is not None:
+            fields |= {"target": find_target(first), "of": first.original_target.of}
+        model = NotebookModel(explainer.loaded.name, explainer)
+        self._models = {model.id: model}
+        labels = list(about.get("labels") or ()) or None
+        model.first = Input(model=model.id, **{**fields, "labels": labels})
+        model.raw, model.at = raw, about.get("at")
         model.given = {explanation.method: explanation for explanation in explanations}
-        self._state = {"model": model.id, **fields}
-        if other is not None:
-            self._state |= {"page": "compare", "other": list(self._models)[1]}
+        self.state = {"model": model.id, **fields}  # at the beginning
         if explanations:
-            self._state["methods"] = list(model.given)
-        self.payload = (
-            merge_payloads([explanation.to_display_dict() for explanation in explanations])
-            if explanations
-            else None
-        )
-
-    def build_initial_state(self) -> dict[str, Any]:
-        """Return the initial view state for the given input."""
-        return dict(self._state)
+            self.state["methods"] = list(model.given)
+        if other is not None:
+            name = other.loaded.name + " (2)" * (other.loaded.name in self._models)
+            self._models[name] = NotebookModel(name, other)
+            self.state |= {"page": "compare", "other": name}
+        self._input = model.first
 
     def render_static(self) -> str | None:
         """Return the explanation or comparison as HTML without script; None without either."""
-        if len(self._models) > 1:
-            a, b = self._models.values()
-            method = next(iter(a.given), None) or b.explainer().default_method()
+        a, *others = self._models.values()
+        if others:
+            method = next(iter(a.given), None) or others[0].explainer().default_method()
             fields = self._input.model_dump(include={"text", "pair", "target"})
-            request = {**fields, "a": a.id, "b": b.id, "method": method}
+            request = {**fields, "a": a.id, "b": others[0].id, "method": method}
             return build_input_document(self.answer("compare", request)).to_html(fragment=True)
-        return (
-            None if self.payload is None else build_document([self.payload]).to_html(fragment=True)
-        )
+        if not a.given:
+            return None
+        payload = merge_payloads([one.to_display_dict() for one in a.given.values()])
+        return build_document([payload]).to_html(fragment=True)
 
     def __str__(self) -> str:
         text = self._input.picture or self._input.text
@@ -250,15 +217,12 @@ class NotebookSession:
         """Return the answer to one question of the page, as JSON or as arrays by name."""
         if ask == "session":
             return self._describe_session()
-        if ask == "compare":
-            pair = schema.CompareRequest.model_validate(fields)
-            a, b = (self._get_model(name) for name in (pair.a, pair.b))
-            return answers.compare_on_input(a, b, pair, progress).model_dump()
-        if ask not in _QUESTIONS:
+        if ask not in answers.QUESTIONS:
             raise BadParameter(f"The page asked for {ask!r}, which nobody here can answer.")
-        kind, function = _QUESTIONS[ask]
-        request: Any = kind.model_validate(fields)
-        answer = function(self._get_model(request.input.model), request, progress)
+        function = answers.QUESTIONS[ask]
+        request = function.__annotations__["request"].model_validate(fields)
+        models = [self._get_model(name) for name in answers.list_model_ids(request)]
+        answer = function(*models, request, progress)
         return answer.model_dump() if isinstance(answer, BaseModel) else answer
 
     def _get_model(self, name: str) -> NotebookModel:
@@ -338,10 +302,15 @@ def workbench(
                     "for each."
                 )
             explanations = by_name.flatten()
-    widget_class = _import_workbench()
+    try:
+        from whence.app.workbench import Workbench
+    except ImportError:
+        raise CannotServe(
+            "The workbench in a notebook needs another package: pip install 'whence[notebook]'."
+        ) from None
     other = None if against is None else _resolve_explainer(against)
     session = NotebookSession(explainer, explanations, text=text, about=about, other=other)
-    return widget_class(session, {**session.build_initial_state(), **(state or {})})
+    return Workbench(session, {**session.state, **(state or {})})
 
 
 def _list_explanations(what: Any) -> list[Explanation]:
@@ -359,17 +328,6 @@ def _resolve_explainer(what: Any) -> Explainer:
             'explainer, or what whence.load takes: whence.workbench("reviews", text).'
         )
     return load(what)
-
-
-def _import_workbench() -> "type[Workbench]":
-    """Return the widget class; raise CannotServe if its package is not installed."""
-    try:
-        from whence.app.workbench import Workbench
-    except ImportError:
-        raise CannotServe(
-            "The workbench in a notebook needs another package: pip install 'whence[notebook]'."
-        ) from None
-    return Workbench
 
 
 Text = Annotated[str, Field(description="a text")]
@@ -443,7 +401,6 @@ class ViewState(BaseModel):
 
 
 DEFAULT_STATE: Mapping[str, Any] = ViewState.model_validate({}).model_dump()
-EMPTY_SELECTION: Mapping[str, Any] = {"tokens": [], "edges": [], "head": None}
 
 
 def update_state(old: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from whence.app.widget import EMPTY_SELECTION, NotebookSession, describe_fault, update_state
+from whence.app.widget import NotebookSession, describe_fault, update_state
 from whence.core.errors import WhenceError
 from whence.explain.page import read_front_end_file
 from whence.methods import method
@@ -23,7 +23,7 @@ class Workbench(anywidget.AnyWidget):
     _css = traitlets.Unicode().tag(sync=True)
     _methods = traitlets.List(traitlets.Unicode()).tag(sync=True)
     state = traitlets.Dict().tag(sync=True)
-    selection = traitlets.Dict(dict(EMPTY_SELECTION)).tag(sync=True)
+    selection: Any = traitlets.Dict({"tokens": [], "edges": [], "head": None}).tag(sync=True)
 
     def __init__(self, session: NotebookSession, state: Mapping[str, Any]) -> None:
         super().__init__(
@@ -41,16 +41,16 @@ class Workbench(anywidget.AnyWidget):
 
     def _answer_message(self, widget: Any, content: Mapping[str, Any], buffers: Any) -> None:
         """Answer a request of the page; an error is sent as an answer too."""
-        number = content.get("id")
+        number, ask = content.get("id"), content.get("ask", "")
 
         def send_progress(done: int, total: int) -> None:
-            self.send({"id": number, "job": _build_job(number, content, done, total)})
+            job = {"id": str(number), "kind": ask, "model": "", "state": "running", "position": 0}
+            rest = dict.fromkeys(("remaining", "result", "error"))
+            self.send({"id": number, "job": {**job, "done": done, "total": total, **rest}})
 
         try:
-            answer = self._session.answer(
-                content.get("ask", ""), content.get("asked", {}), send_progress
-            )
-            arrays = answer if content.get("ask") == "tensors" else {}
+            answer = self._session.answer(ask, content.get("asked", {}), send_progress)
+            arrays = answer if ask == "tensors" else {}
             facts = [
                 {"name": name, "dtype": array.dtype.name, "shape": list(array.shape)}
                 for name, array in arrays.items()
@@ -75,18 +75,3 @@ class Workbench(anywidget.AnyWidget):
 
     def __repr__(self) -> str:
         return f"<Workbench {self._session}>"
-
-
-def _build_job(number: Any, content: Mapping[str, Any], done: int, total: int) -> dict[str, Any]:
-    return {
-        "id": str(number),
-        "kind": str(content.get("ask")),
-        "model": "",
-        "state": "running",
-        "position": 0,
-        "done": done,
-        "total": total,
-        "remaining": None,
-        "result": None,
-        "error": None,
-    }

@@ -15,7 +15,7 @@ export interface paths {
         put?: never;
         /**
          * Compare
-         * @description Hold two models against each other on one input.
+         * @description Hold two models against each other on one input, for the class that the second predicts.
          */
         post: operations["compare_api_compare_post"];
         delete?: never;
@@ -75,7 +75,7 @@ export interface paths {
         put?: never;
         /**
          * Explain
-         * @description Explain one input by one method or several.
+         * @description Explain one input by those of several methods that work; raise if none does.
          */
         post: operations["explain_api_explain_post"];
         delete?: never;
@@ -115,7 +115,7 @@ export interface paths {
         put?: never;
         /**
          * Heads
-         * @description Give one number for each head; "ablation" is a job instead.
+         * @description Give one number for each head; "ablation" runs the model for each, and is a job.
          */
         post: operations["heads_api_heads_post"];
         delete?: never;
@@ -235,7 +235,7 @@ export interface paths {
         put?: never;
         /**
          * Heads
-         * @description Give one number for each head, also where the model has to run for each.
+         * @description Give one number for each head; "ablation" runs the model for each, and is a job.
          */
         post: operations["heads_api_jobs_heads_post"];
         delete?: never;
@@ -315,7 +315,7 @@ export interface paths {
         put?: never;
         /**
          * Words
-         * @description Find the words that each class leans on.
+         * @description Find the words that each class leans on, those with the largest mean scores.
          */
         post: operations["words_api_jobs_words__data__post"];
         delete?: never;
@@ -340,7 +340,7 @@ export interface paths {
         post?: never;
         /**
          * Cancel
-         * @description Cancel a job, queued or running.
+         * @description Cancel a job, queued or running; one that has ended stays as it is.
          */
         delete: operations["cancel_api_jobs__id__delete"];
         options?: never;
@@ -1610,7 +1610,7 @@ export interface components {
             params: {
                 [key: string]: unknown;
             };
-            passes: components["schemas"]["Passes"];
+            passes: components["schemas"]["PassCount"];
             /** Pixels */
             pixels?: string | null;
             scale?: components["schemas"]["Scale"] | null;
@@ -1725,10 +1725,10 @@ export interface components {
             name: string;
         };
         /**
-         * Null
-         * @description Results of random explanations in the same test.
+         * NullSummary
+         * @description The results of random explanations: their mean, and the range of 95 of 100.
          */
-        Null: {
+        NullSummary: {
             /** High */
             high: number;
             /** Low */
@@ -1781,10 +1781,10 @@ export interface components {
             change: components["schemas"]["Interval"];
         };
         /**
-         * Passes
-         * @description How often the model ran.
+         * PassCount
+         * @description The number of forward and backward passes for one input.
          */
-        Passes: {
+        PassCount: {
             /** Backward */
             backward: number;
             /** Forward */
@@ -1837,7 +1837,7 @@ export interface components {
         };
         /**
          * Prediction
-         * @description The prediction of the model.
+         * @description The model's prediction; a regression has a value instead of probabilities.
          */
         Prediction: {
             /** Index */
@@ -2208,16 +2208,17 @@ export interface components {
         };
         /**
          * Target
-         * @description Which output is explained.
+         * @description The scalar that is explained: one output, or the difference of two.
          */
         Target: {
-            against: components["schemas"]["Target"] | null;
+            against?: components["schemas"]["Target"] | null;
             /** Index */
             index: number;
             /** Label */
             label: string;
             /**
              * Of
+             * @default logit
              * @enum {string}
              */
             of: "logit" | "probability";
@@ -2233,7 +2234,7 @@ export interface components {
         };
         /**
          * Token
-         * @description One token; offsets count characters of its own segment.
+         * @description One token; `text` is its part of the input, characters `start` to `end` of its segment.
          */
         Token: {
             /** End */
@@ -2290,7 +2291,7 @@ export interface components {
             params: {
                 [key: string]: unknown;
             };
-            passes: components["schemas"]["Passes"];
+            passes: components["schemas"]["PassCount"];
             scale?: components["schemas"]["Scale"] | null;
             /** Scores */
             scores: number[];
@@ -2353,7 +2354,7 @@ export interface components {
             ] | null;
             /** Name */
             name: string;
-            null: components["schemas"]["Null"] | null;
+            null: components["schemas"]["NullSummary"] | null;
             /** Of */
             of: number | null;
             /** Percentile */
@@ -2429,7 +2430,7 @@ export interface components {
         };
         /**
          * Word
-         * @description One word, and the numbers of its tokens.
+         * @description A run of characters that no token crosses, and the tokens it is made of.
          */
         Word: {
             /** End */
