@@ -106,7 +106,7 @@ def test_every_public_module_class_and_function_has_a_docstring(name):
         if not own or not (inspect.isclass(value) or inspect.isfunction(value)):
             continue
         if inspect.isclass(value) and issubclass(value, whence.WhenceError):
-            continue  # the tree in the module's docstring and a page each
+            continue  # a comment and a page each
         assert inspect.getdoc(value), f"{name}.{attribute} has no docstring"
 
 

@@ -33,6 +33,7 @@ def _build_completion(kind: str, room: str) -> Callable[[str], list[str]]:
     """Return the completion of registered names, which searches the source instead of importing torch."""
 
     def complete(start: str) -> list[str]:
+        """Return the registered names that begin so."""
         files = (Path(__file__).parents[1] / room).glob("[!_]*.py")
         texts = [path.read_text(encoding="utf-8") for path in files]
         pattern = rf'^@{kind}\(\s*"({re.escape(start)}\w*)"'

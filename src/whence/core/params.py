@@ -92,29 +92,29 @@ def read_schema(fn: Callable[..., Any]) -> dict[str, Parameter]:
         __annotations__={p.name: p.annotation for p in keywords if p.annotation is not p.empty}
     )
     hints = get_type_hints(own, getattr(fn, "__globals__", {}), include_extras=True)
-    schema = {}
-    for parameter in keywords:
-        where = f"Parameter {parameter.name!r} of {fn.__module__}.{fn.__name__}"
-        hint, *extras = _open_type(hints.get(parameter.name, Any), Annotated)
+    return {p.name: _parse_parameter(fn, p, hints.get(p.name, Any)) for p in keywords}
+
+
+def _parse_parameter(fn: Callable[..., Any], parameter: inspect.Parameter, hint: Any) -> Parameter:
+    limits: Range | None = None
+    if get_origin(hint) is Annotated:
+        hint, *extras = get_args(hint)
         limits = next((extra for extra in extras if isinstance(extra, Range)), None)
-        options = _open_type(hint, Union, types.UnionType)
-        choices = [
-            one for option in options if get_origin(option) is Literal for one in get_args(option)
-        ]
-        kinds = [option for option in options if get_origin(option) is not Literal]
-        for kind in kinds:
-            if kind not in (int, float, bool, str, type(None)):
-                raise BadMethod(
-                    f"{where} has the type {kind!r}; allowed are int, float, bool, str, None and Literal."
-                )
-        if parameter.default is parameter.empty:
-            raise BadMethod(f"{where} needs a default value.")
-        schema[parameter.name] = Parameter(
-            parameter.name, tuple(kinds), tuple(choices), limits, parameter.default
+    options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    kinds: list[type] = []
+    choices: list[str] = []
+    for option in options:
+        if get_origin(option) is Literal:
+            choices += get_args(option)
+        elif option in (int, float, bool, str, type(None)):
+            kinds.append(option)
+        else:
+            raise BadMethod(
+                f"Parameter {parameter.name!r} of {fn.__module__}.{fn.__name__} has the type {option!r}; "
+                "allowed are int, float, bool, str, None and Literal."
+            )
+    if parameter.default is parameter.empty:
+        raise BadMethod(
+            f"Parameter {parameter.name!r} of {fn.__module__}.{fn.__name__} needs a default value."
         )
-    return schema
-
-
-def _open_type(hint: Any, *kinds: Any) -> tuple[Any, ...]:
-    """Return what a type of one of these kinds is made of; else the type itself."""
-    return get_args(hint) if get_origin(hint) in kinds else (hint,)
+    return Parameter(parameter.name, tuple(kinds), tuple(choices), limits, parameter.default)
