@@ -134,18 +134,18 @@ def evaluate_at_embeddings(
             if value.requires_grad:
                 scale = own.compute_gradient_scale(logits, of)
                 scaled_value = value if scale is None else value * scale
-                try:
-                    with checkpoints.run_again():
-                        (grad,) = torch.autograd.grad(scaled_value.sum(), leaf, allow_unused=True)
-                except UnsuitableModel as error:
-                    mark_uncheckpointable(model, error)
-                    return evaluate(False)
+                with checkpoints.run_again():
+                    (grad,) = torch.autograd.grad(scaled_value.sum(), leaf, allow_unused=True)
                 if grad is not None and scale is not None:
                     grad = undo_gradient_scale(grad, scale)
         # Cloned outside inference mode, so that the caller may differentiate through the value.
         return value.detach().clone(), grad
 
-    values, grad = run_without_dense_masks(model, partial(evaluate, checkpoint))
+    try:
+        values, grad = run_without_dense_masks(model, partial(evaluate, checkpoint))
+    except UnsuitableModel as error:
+        mark_uncheckpointable(model, error)
+        values, grad = run_without_dense_masks(model, partial(evaluate, False))
     if slope and grad is None:
         raise build_no_gradient_error()
     return values, points.new_empty(0) if grad is None else grad

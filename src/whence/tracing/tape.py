@@ -387,14 +387,16 @@ class ModuleLocation(NamedTuple):
 def locate_modules(model: nn.Module) -> list[tuple[nn.Module, ModuleLocation]]:
     """Return every module with its location, in the order of `named_modules`, each once."""
     locations: dict[nn.Module, ModuleLocation] = {}
-
-    def collect(module: nn.Module, path: tuple[str, ...]) -> None:
-        inside = [pair for pair in module._modules.items() if pair[1] is not None]
-        kind = f"{type(module).__module__}.{type(module).__qualname__}"
-        locations[module] = ModuleLocation(path, kind, not inside)
-        for name, child in inside:
-            if child is not None and child not in locations:
-                collect(child, (*path, *name.split(".")))
-
-    collect(model, ())
+    _collect_modules(model, (), locations)
     return list(locations.items())
+
+
+def _collect_modules(
+    module: nn.Module, path: tuple[str, ...], locations: dict[nn.Module, ModuleLocation]
+) -> None:
+    inside = [pair for pair in module._modules.items() if pair[1] is not None]
+    kind = f"{type(module).__module__}.{type(module).__qualname__}"
+    locations[module] = ModuleLocation(path, kind, not inside)
+    for name, child in inside:
+        if child is not None and child not in locations:
+            _collect_modules(child, (*path, *name.split(".")), locations)
