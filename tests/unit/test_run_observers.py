@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+import whence
 from whence.core.errors import BadExamples
 from whence.data.dataset import Dataset, DatasetRow, SkippedRow
 from whence.data.example import Example
@@ -130,6 +131,16 @@ def test_run_progress_rate_follows_the_most_recent_tasks():
     attcat, _ = seen.list_method_progress()
     assert attcat.rate == pytest.approx(2.0)
     assert (attcat.total, attcat.seconds) == (None, None)  # nobody knows how many
+
+
+def test_run_calls_progress_with_examples_done_and_in_all(tmp_path):
+    data = tmp_path / "rows.txt"
+    data.write_text("a fine film\na dull film\na film\n")
+    plan = {"model": "reviews", "data": str(data), "methods": ["gradient"]}
+    calls = []
+    whence.run(out=tmp_path / "run", progress=lambda *units: calls.append(units), **plan)
+    assert calls[-1] == (3, 3)
+    assert all(done <= total == 3 for done, total in calls)
 
 
 def test_run_progress_with_a_stopped_clock_has_no_rate():

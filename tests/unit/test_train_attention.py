@@ -10,9 +10,11 @@ import torch
 from safetensors.torch import load_file
 
 import whence
+from tests.progress_news import NewsListener
 from whence.core.errors import BadExamples, BadParameter, CannotWrite
 from whence.core.seed import build_generator
 from whence.data.example import Example
+from whence.studies.training.fit import Epoch
 from whence.studies.training.recipe import Recipe
 from whence.studies.training.train import Lengths, read_corpus, train_attention
 from whence.studies.training.vectors import load_vectors
@@ -124,8 +126,10 @@ def test_train_attention_reuses_a_finished_model_and_refuses_other_settings(tmp_
     first = train_attention(reviews(), out=out, **given)
     files = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
     seen = []
-    again = train_attention(reviews(), out=out, each=seen.append, test=reviews(10), **given)
-    assert seen == []
+    again = train_attention(
+        reviews(), out=out, progress=NewsListener(seen.append), test=reviews(10), **given
+    )
+    assert not any(isinstance(news, Epoch) for news in seen)
     assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == files
     assert again.dev == first.dev
     assert again.test.n == 10
@@ -148,18 +152,22 @@ def test_train_attention_after_an_interruption_resumes_to_the_same_bytes(tmp_pat
     train_attention(reviews(), out=tmp_path / "straight", **given)
 
     def stop(epoch):
-        if epoch.number == 2:
+        if isinstance(epoch, Epoch) and epoch.number == 2:
             raise Killed
 
     with pytest.raises(Killed):
-        train_attention(reviews(), out=tmp_path / "stopped", each=stop, **given)
+        train_attention(reviews(), out=tmp_path / "stopped", progress=NewsListener(stop), **given)
     with pytest.raises(
         BadParameter, match="keeps another training: attention was 'tanh', now 'dot'"
     ):
         train_attention(reviews(), out=tmp_path / "stopped", attention="dot", **given)
     said = []
-    train_attention(reviews(), out=tmp_path / "stopped", announce=said.append, **given)
-    assert said[-1] == "Going on from epoch 3: the earlier ones are kept."
+    train_attention(
+        reviews(), out=tmp_path / "stopped", progress=NewsListener(said.append), **given
+    )
+    assert [note for note in said if isinstance(note, str)][-1] == (
+        "Going on from epoch 3: the earlier ones are kept."
+    )
     files = sorted(path.name for path in (tmp_path / "straight").iterdir())
     assert files == ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
     assert files == sorted(path.name for path in (tmp_path / "stopped").iterdir())
@@ -287,7 +295,7 @@ def test_train_attention_vocabulary_follows_min_df_lowercase_and_given_words(tmp
 def assert_folder_refused(tmp_path, out, said):
     seen = []
     with pytest.raises(CannotWrite, match=said):
-        train_attention(reviews(), out=out, each=seen.append, **SMALL)
+        train_attention(reviews(), out=out, progress=NewsListener(seen.append), **SMALL)
     assert seen == []
 
 

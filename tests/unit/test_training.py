@@ -10,6 +10,7 @@ import pytest
 import torch
 from sklearn import metrics
 
+from tests.progress_news import NewsListener
 from tests.trainings import QUICK, WORD, attentive, bert, row, same_weights, texts, weights
 from whence.core.errors import BadExamples, BadParameter, NoHead, NotFinite
 from whence.core.seed import build_generator
@@ -238,9 +239,9 @@ def test_fit_restores_modes_and_leaves_no_gradients_after_success_or_error(fails
     with torch.no_grad():
         if fails:
             with pytest.raises(RuntimeError, match="stop"):
-                fit(model, texts(6, vocabulary=60), recipe, pad_id=0, each=each)
+                fit(model, texts(6, vocabulary=60), recipe, pad_id=0, progress=NewsListener(each))
         else:
-            fit(model, texts(6, vocabulary=60), recipe, pad_id=0, each=each)
+            fit(model, texts(6, vocabulary=60), recipe, pad_id=0, progress=NewsListener(each))
         assert not torch.is_grad_enabled()
     assert [module.training for module in model.modules()] == modes
     assert all(weight.grad is None for weight in model.parameters())

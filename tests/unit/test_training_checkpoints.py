@@ -6,9 +6,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from tests.progress_news import NewsListener
 from tests.trainings import QUICK, attentive, bert, row, same_weights, texts, weights
 from whence.core.errors import BadParameter, CannotRead
-from whence.studies.training.fit import fit
+from whence.studies.training.fit import Epoch, fit
 from whence.studies.training.performance import measure_performance
 from whence.studies.training.recipe import RECIPES
 
@@ -21,7 +22,7 @@ def fit_with_scores(scores, patience=None):
     recipe = replace(QUICK, epochs=len(scores), patience=patience)
     found = fit(
         model, texts(), recipe, pad_id=0,
-        select=lambda model, loss: next(given), each=lambda _: after.append(weights(model)),
+        select=lambda model, loss: next(given), progress=NewsListener(lambda _: after.append(weights(model))),
     )  # fmt: skip
     return found, weights(model), after
 
@@ -104,8 +105,16 @@ def test_fit_interrupted_several_times_resumes_to_the_same_weights(tmp_path, nam
             )  # fmt: skip
     seen = []
     model = maker()
-    found = fit(model, rows, recipe, pad_id=0, dev=dev, keep=tmp_path / "kept", each=seen.append)
-    assert [epoch.number for epoch in seen] == list(range(2, recipe.epochs + 1))
+    found = fit(
+        model,
+        rows,
+        recipe,
+        pad_id=0,
+        dev=dev,
+        keep=tmp_path / "kept",
+        progress=NewsListener(seen.append),
+    )
+    assert [e.number for e in seen if isinstance(e, Epoch)] == list(range(2, recipe.epochs + 1))
     assert same_weights(weights(model), weights(straight))
     assert found.best_epoch == whole.best_epoch
     assert [replace(e, seconds=0) for e in found.history] == [

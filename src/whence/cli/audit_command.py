@@ -9,7 +9,7 @@ from whence.cli.progress_bar import pause_garbage_collection, show_progress
 from whence.core.errors import BadParameter
 
 if TYPE_CHECKING:
-    from whence.studies.audit.audit import AuditCostEstimate
+    pass
 
 
 def audit(
@@ -90,10 +90,6 @@ def audit(
             training = None if train is None else replace(data, data=train).read()
             explainer = model.load()
 
-        def announce(plan: "AuditCostEstimate") -> None:
-            for line in plan.describe():
-                options.print_note(console, line)
-
         result = run(
             explainer,
             examples,
@@ -109,6 +105,5 @@ def audit(
             epochs=epochs,
             seed=seed,
             progress=report,
-            announce=announce,
         )
     output.print(result, console)

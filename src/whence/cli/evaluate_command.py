@@ -220,7 +220,6 @@ def recommend(
             methods=list(resolved),
             params=resolved,
             seed=seed,
-            announce=lambda plan: options.print_note(console, str(plan)),
             progress=report,
             **limit,
         )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from whence.core.progress import Progress
+from whence.render.text import sanitise_text
 
 
 @contextmanager
@@ -31,11 +31,46 @@ def pause_garbage_collection() -> Iterator[None]:
 LINE_INTERVAL_SECONDS = 30.0  # between two lines, if standard error is no terminal
 
 
+class ProgressBar:
+    """A progress callback that moves a bar on standard error or, without a terminal, prints lines."""
+
+    def __init__(self, console: Any, bar: Any, task: Any, doing: str, quiet: bool) -> None:
+        self._console, self._bar, self._task, self._doing = console, bar, task, doing
+        self._quiet = quiet
+        self._last_line, self._began = time.monotonic(), 0.0
+        self._first: int | None = None  # units of the first call
+
+    def __call__(self, done: int, total: int) -> None:
+        self._bar.update(self._task, description=self._doing, completed=done, total=total)
+        now = time.monotonic()
+        if self._first is None:
+            self._began, self._first = now, done
+        early = now - self._last_line < LINE_INTERVAL_SECONDS
+        if self._console.is_terminal or early or not total:
+            return
+        self._last_line = now
+        line = f"{self._doing}: {done:,} of {total:,}"
+        if self._first < done < total:
+            seconds = round((now - self._began) / (done - self._first) * (total - done))
+            line += f", {seconds // 60}:{seconds % 60:02d} left"
+        self._print(line)
+
+    def announce(self, news: object) -> None:
+        """Print a plan, an estimate or a note on the work."""
+        if not self._quiet:
+            self._print("\n".join(map(sanitise_text, str(news).split("\n"))))
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, style="dim", highlight=False, markup=False, soft_wrap=True)
+
+
 @contextmanager
-def show_progress(what: str, doing: str = "asking the model") -> Iterator[tuple[Any, Progress]]:
+def show_progress(
+    what: str, doing: str = "asking the model", *, quiet: bool = False
+) -> Iterator[tuple[Any, ProgressBar]]:
     """Context manager: show progress on standard error, as a bar or, without a terminal, as lines.
 
-    Yields the console and a callback for (units done, units in all).
+    Yields the console and a callback for (units done, units in all), which prints news unless `quiet`.
     """
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
@@ -45,23 +80,5 @@ def show_progress(what: str, doing: str = "asking the model") -> Iterator[tuple[
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     is_tty = console.is_terminal
     bar = Bar(*columns, console=console, transient=True, disable=not is_tty)
-    last_line, began, first = time.monotonic(), 0.0, -1  # first: units of the first call
-
-    def update(done: int, total: int) -> None:
-        nonlocal last_line, began, first
-        bar.update(task, description=doing, completed=done, total=total)
-        now = time.monotonic()
-        if first < 0:
-            began, first = now, done
-        if is_tty or now - last_line < LINE_INTERVAL_SECONDS or not total:
-            return
-        last_line = now
-        line = f"{doing}: {done:,} of {total:,}"
-        if first < done < total:
-            seconds = round((now - began) / (done - first) * (total - done))
-            line += f", {seconds // 60}:{seconds % 60:02d} left"
-        console.print(line, style="dim", highlight=False, markup=False, soft_wrap=True)
-
     with bar if is_tty else nullcontext():  # older rich prints a newline even for a disabled bar
-        task = bar.add_task(what, total=None)
-        yield console, update
+        yield console, ProgressBar(console, bar, bar.add_task(what, total=None), doing, quiet)

@@ -174,7 +174,7 @@ def run_plan(
                 )
             try:
                 execute_plan(
-                    full_plan, folder, execution, retry_failed=given.retry_failed, watch=watch
+                    full_plan, folder, execution, retry_failed=given.retry_failed, progress=watch
                 )
             except KeyboardInterrupt as error:
                 raise type(error)(format_interruption(watch, folder)) from None

@@ -11,7 +11,6 @@ from whence.cli.progress_bar import pause_garbage_collection, show_progress
 from whence.render.text import sanitise_text
 
 if TYPE_CHECKING:
-    from whence.studies.training.fit import Epoch
     from whence.studies.training.train import TrainingResult
 
 TRAINING = "Training"
@@ -91,17 +90,9 @@ def train_attention(
 
         whence audit test.tsv --model sst-bilstm
     """
-    with show_progress("reading the examples", "training") as (console, report):
+    with show_progress("reading the examples", "training", quiet=as_json) as (_, report):
         with pause_garbage_collection():
             from whence.studies.training.train import train_attention as train
-
-        def print_line(line: str) -> None:
-            if not as_json:
-                options.print_note(console, sanitise_text(line))
-
-        def print_epoch(epoch: "Epoch") -> None:
-            if console.is_terminal:
-                print_line(_format_epoch(epoch))
 
         columns: dict[str, Any] = {"text": data.text, "pair": data.pair, "label": data.label}
         try:
@@ -110,8 +101,6 @@ def train_attention(
                 **columns,
                 **vars(training),
                 progress=report,
-                each=print_epoch,
-                announce=print_line,
             )
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
@@ -122,12 +111,6 @@ def train_attention(
         return
     named = [word for column, name in columns.items() if name for word in (f"--{column}", name)]
     _print_training(trained, training.test or training.dev, named)
-
-
-def _format_epoch(epoch: "Epoch") -> str:
-    """Return a line on an epoch: loss, performance on dev, seconds."""
-    dev = "" if epoch.dev is None else f", dev {epoch.dev}"
-    return f"epoch {epoch.number}: loss {epoch.loss:.4f}{dev} ({epoch.seconds:.0f} s)"
 
 
 def _print_training(trained: "TrainingResult", unseen: str | None, columns: list[str]) -> None:

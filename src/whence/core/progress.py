@@ -6,6 +6,16 @@ from dataclasses import dataclass
 Progress = Callable[[int, int], None]  # units done, units in total
 
 
+def announce(progress: Progress | None, news: object) -> None:
+    """Tell news of long work to a progress callback that has a method `announce`; `str(news)` is for people.
+
+    News are plans with their estimates, trained epochs, and sentences.
+    """
+    hear = getattr(progress, "announce", None)
+    if hear is not None:
+        hear(news)
+
+
 @dataclass
 class ProgressCounter:
     """Counter of finished units of work, such as forward passes, that calls a progress callback."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from whence.core.progress import Progress
 from whence.data.dataset import Dataset
 from whence.methods import is_trace_method, method
 from whence.runs.backends import Backend
@@ -286,9 +287,12 @@ class MethodProgress:
 
 
 class RunProgress(RunObserver):
-    """An observer that counts progress; base class of displays."""
+    """An observer that counts examples, for a progress callback; base class of displays."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, progress: Progress | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._progress = progress
         self._clock = clock
         self._methods: tuple[str, ...] = ()
         self._total: int | None = None
@@ -328,6 +332,9 @@ class RunProgress(RunObserver):
         self._new.update(counted)
         self._failed.update(result.count_explanations(failed=True))
         self._recent.append((self._clock(), counted))
+        if self._progress is not None:
+            done, total = self.examples
+            self._progress(done, done if total is None else total)
 
     @property
     def seconds(self) -> float:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from whence.core.errors import BadPlan, NoHead, WhenceError
+from whence.core.progress import Progress
 from whence.data.dataset import (
     Dataset,
     SkippedRow,
@@ -28,7 +29,13 @@ from whence.explain.explainer import load
 from whence.explain.inputs import InputWarning
 from whence.runs.backends import Backend, create_backend
 from whence.runs.chunks import Window, is_in_other_shard, iterate_selected_rows, iterate_windows
-from whence.runs.observers import RunEstimate, RunObserver, WindowStatus, estimate_cost
+from whence.runs.observers import (
+    RunEstimate,
+    RunObserver,
+    RunProgress,
+    WindowStatus,
+    estimate_cost,
+)
 from whence.runs.plan import OUT_KEY, Execution, Plan, build_plan, merge_options, read_plan
 from whence.runs.plan_expansion import resolve_plan, unreadable_row_error
 from whence.runs.results import Run
@@ -82,11 +89,11 @@ class _StoredExperiments(AuditCheckpoint):
         self, known: Mapping[str, Any], session: "RunSession", keys: Mapping[str, str]
     ) -> None:
         super().__init__(known)
-        self._store, self._watch, self._keys = session.store, session.watch, keys
+        self._store, self._observer, self._keys = session.store, session.observer, keys
 
     def begin(self, name: str) -> None:
         """Notify the observer of an experiment's start."""
-        self._watch.on_audit(name)
+        self._observer.on_audit(name)
 
     def keep(self, result: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         """Store the result of an experiment, and log its cost."""
@@ -141,7 +148,7 @@ def run(
     *,
     manner: Execution | None = None,
     retry_failed: bool = False,
-    watch: RunObserver | None = None,
+    progress: Progress | RunObserver | None = None,
     **given: Any,
 ) -> Run:
     """Explain, test and audit a data set into a folder; results that are there are not computed again.
@@ -149,7 +156,8 @@ def run(
     `plan`: a `Plan`, the path of a TOML file, or None: then `model=`, `data=`, `methods=` and the other fields of a plan
     are given by name, and so are `backend=`, `workers=`, `device=` and the other fields of an `Execution`. Options given
     by name override the plan. `out`: the folder, unless a file names it. `retry_failed`: compute failed results again.
-    `watch`: an observer of the run's progress. After an interrupt or a kill, the same call resumes the run.
+    `progress` is called with (examples done, examples in all), or is a `RunObserver`, which hears more. After an
+    interrupt or a kill, the same call resumes the run.
     """
     where, options = "The plan", dict[str, Any]()
     if isinstance(plan, str | Path):
@@ -180,7 +188,7 @@ def run(
         )
     options |= {} if manner is None else vars(manner)
     final_plan, execution = build_plan(merge_options(options, given), where)
-    return execute_plan(final_plan, folder, execution, retry_failed=retry_failed, watch=watch)
+    return execute_plan(final_plan, folder, execution, retry_failed=retry_failed, progress=progress)
 
 
 # Rows whose labels are read, of local and of Hub data.
@@ -193,21 +201,21 @@ def execute_plan(
     execution: Execution = Execution(),  # noqa: B008 - it cannot be changed
     *,
     retry_failed: bool = False,
-    watch: RunObserver | None = None,
+    progress: Progress | RunObserver | None = None,
 ) -> Run:
     """Compute the results of a plan that the folder `out` lacks, and return the run."""
-    watch = RunObserver() if watch is None else watch
+    observer = progress if isinstance(progress, RunObserver) else RunProgress(progress)
     data, plan = open_and_resolve(plan)
     with Store.open_locked(out) as store:
         try:
-            session = RunSession(plan, execution, data, store, watch, retry_failed)
+            session = RunSession(plan, execution, data, store, observer, retry_failed)
             with create_backend(plan, execution) as workers:
                 session.compute(workers)
             if plan.audit and (plan.shard is None or plan.shard[0] == 1):
                 session.run_audit()
             store.finish()
         except KeyboardInterrupt:
-            watch.on_interrupt()
+            observer.on_interrupt()
             raise
     return Run(out)
 
@@ -216,10 +224,10 @@ def estimate_plan(
     plan: Plan,
     out: str | Path | None = None,
     execution: Execution = Execution(),  # noqa: B008 - it cannot be changed
-    watch: RunObserver | None = None,
+    observer: RunObserver | None = None,
 ) -> RunEstimate:
     """Return the estimated cost of a plan, without writing anything."""
-    watch = RunObserver() if watch is None else watch
+    observer = RunObserver() if observer is None else observer
     data, plan = open_and_resolve(plan)
     store = None
     if out is not None:
@@ -227,9 +235,9 @@ def estimate_plan(
         store = StoreReader.open_existing(out) if is_store(Path(out)) else None
     with create_backend(plan, execution) as workers:
         check_data_fits_model(workers.identity, data)
-        watch.on_start(plan, describe_data(data), workers.identity, workers.size)
+        observer.on_start(plan, describe_data(data), workers.identity, workers.size)
         estimate = estimate_cost(plan, data, workers, store)
-    watch.on_estimate(estimate)
+    observer.on_estimate(estimate)
     return estimate
 
 
@@ -299,7 +307,7 @@ class RunSession:
     execution: Execution
     data: Dataset
     store: Store
-    watch: RunObserver
+    observer: RunObserver
     retry_failed: bool = False
     # Open windows by number, with the examples that are left of each chunk.
     _open: dict[int, tuple[Window, Counter[int]]] = field(default_factory=dict)
@@ -315,7 +323,7 @@ class RunSession:
             warnings.warn(warning, InputWarning, stacklevel=2)
         known = {"labels": _match_labels(plan, data, identity), "warning": warning}
         self.store.begin(plan, identity, {**facts, **known})
-        self.watch.on_start(plan, describe_data(data), identity, workers.size)
+        self.observer.on_start(plan, describe_data(data), identity, workers.size)
         cost = estimate_cost(plan, data, workers, self.store, PROBED_SHARE)
         session = {
             "backend": self.execution.backend,
@@ -328,17 +336,17 @@ class RunSession:
             "of": data.count(),
         }
         self.store.log_event("start", session)
-        self.watch.on_estimate(cost)
+        self.observer.on_estimate(cost)
         try:
             for result in workers.map(self._iterate_tasks(identity)):
                 self.store.add_result(result)
-                self.watch.on_task_done(result)
+                self.observer.on_task_done(result)
                 window, left = self._open[result.window]
                 left[result.chunk] -= result.n_examples
                 if not any(left.values()):
                     self._close_window(window)
         except KeyboardInterrupt:
-            self.watch.on_interrupt()  # before the workers are killed, which a second interrupt must not disturb
+            self.observer.on_interrupt()  # before the workers are killed, which a second interrupt must not disturb
             raise
 
     def _iterate_tasks(self, identity: Identity) -> Iterator[Task]:
@@ -348,7 +356,7 @@ class RunSession:
             if window.bad and self.plan.bad_rows == "fail":
                 raise unreadable_row_error(window.bad[0])
             status = self.find_missing(window, self.store.find_results(window), identity)
-            self.watch.on_window(status)
+            self.observer.on_window(status)
             left = Counter({task.chunk: len(task.items) for task in status.missing})
             self._open[window.number] = (window, left)
             if not status.missing:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import whence
+from tests.progress_news import NewsListener
 from tests.unit.evaluation.conftest import METHODS, TEXTS
 from whence.core.errors import BadParameter, CannotRead
 from whence.data.example import Example
@@ -176,7 +177,9 @@ def test_apply_rule_with_each_method_better_by_one_metric_takes_the_larger_effec
 
 def test_recommendation_shows_saves_and_loads_its_plan_and_sentence(explainer, tmp_path):
     announced = []
-    answer = recommend(explainer, TEXTS, methods=METHODS, budget=5000, announce=announced.append)
+    answer = recommend(
+        explainer, TEXTS, methods=METHODS, budget=5000, progress=NewsListener(announced.append)
+    )
     assert announced[0].to_dict() == answer.payload["plan"]
     assert answer.sentence in str(answer)
     assert answer.sentence.split(":")[0] in answer._repr_html_()

@@ -19,7 +19,7 @@ from whence.core.errors import (
     WhenceError,
     suggest_name,
 )
-from whence.core.progress import Progress, ProgressCounter
+from whence.core.progress import Progress, ProgressCounter, announce
 from whence.core.registry import Entry, resolve_entries
 from whence.core.result import RESULT_VERSION, Result
 from whence.data.dataset import Dataset, read_dataset, resolve_label_indices, shuffle_indices
@@ -273,12 +273,12 @@ class AuditCostEstimate:
         """Return the cost of an experiment, in forward passes of one example."""
         return float(choice.entry.facts["calls"](self, choice.params))
 
-    def describe(self) -> list[str]:
+    def __str__(self) -> str:
         """Describe the planned work and its estimated duration."""
         seconds = {one.name: self.count_forwards(one) * self.seconds for one in self.chosen}
         total = format_duration(sum(seconds.values()))
         parts = ", ".join(f"{name} {format_duration(part)}" for name, part in seconds.items())
-        return [self.about, f"It will take {total} on this machine: {parts}."]
+        return f"{self.about}\nIt will take {total} on this machine: {parts}."
 
 
 def format_duration(seconds: float) -> str:
@@ -360,7 +360,6 @@ def audit(
     epochs: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
-    announce: Callable[[AuditCostEstimate], None] | None = None,
     parts: AuditCheckpoint | None = None,
 ) -> Audit:
     """Test whether attention may be read as an explanation of a model's predictions, by several experiments.
@@ -372,9 +371,9 @@ def audit(
     Transformer was made from; `others`: the same model trained with other seeds. `site`: where attention is looked
     at and replaced: "last" (the last layer), "all" (all layers at once), "layers" or "heads" (each by itself), "3"
     or "3.0" (a layer, a head of it). `special`: the weights on special tokens stay as they are ("keep") or may be
-    moved, too ("free"). `announce` is called with the plan and its estimate before the work starts, `progress` with
-    (done, in all), in forward passes. `parts` has what was found before, which is not done again, and gets what is
-    found, experiment by experiment.
+    moved, too ("free"). `progress` is called with (done, in all), in forward passes; its method `announce`, if it has
+    one, gets the plan and its estimate before the work starts. `parts` has what was found before, which is not done
+    again, and gets what is found, experiment by experiment.
     """
     parts = AuditCheckpoint() if parts is None else parts
     _check_options(limit, special)
@@ -399,8 +398,7 @@ def audit(
     subject = AuditSubject(explainer.loaded, items, truth, site, special, seed, workshop)
     with count_forwards(explainer.model) as runs:
         plan = _estimate_cost(subject, dataset, chosen)
-        if announce is not None:
-            announce(plan)
+        announce(progress, plan)
         first = subject.sites[0]
         about: dict[str, Any] = {
             "data": facts,

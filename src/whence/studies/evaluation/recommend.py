@@ -25,7 +25,7 @@ from statistics import fmean
 from typing import Any, ClassVar
 
 from whence.core.errors import BadParameter, InputError, WhenceError
-from whence.core.progress import Progress
+from whence.core.progress import Progress, announce
 from whence.core.result import RESULT_VERSION, Result
 from whence.data.dataset import read_dataset, shuffle_indices
 from whence.data.example import Example
@@ -279,13 +279,13 @@ def recommend(
     methods: str | Sequence[str] | None = None,
     params: Mapping[str, Any] | None = None,
     seed: int = 0,
-    announce: Callable[[RecommendationPlan], None] | None = None,
     progress: Progress | None = None,
 ) -> Recommendation:
     """Compare methods on a sample, within a budget of forward passes, and recommend one.
 
     `explainer`: an `Explainer`, or what `whence.load` takes. `examples`, `text`, `pair` and `label`: as
-    `whence.evaluate` takes them. `announce` gets the plan before anything is run.
+    `whence.evaluate` takes them. A method `announce` of `progress` gets the plan before anything is
+    run.
     """
     dataset = read_dataset(examples, text=text, pair=pair, label=label, question_first=True)
     explainer = explainer if isinstance(explainer, Explainer) else load(explainer)
@@ -293,8 +293,7 @@ def recommend(
     plan = plan_recommendation(
         explainer, dataset.examples, budget=budget, methods=methods, params=params, seed=seed
     )
-    if announce is not None:
-        announce(plan)
+    announce(progress, plan)
     table = evaluate(
         explainer,
         dataset.select(plan.examples, seed),

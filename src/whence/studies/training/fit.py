@@ -31,7 +31,7 @@ from whence.core.errors import (
     NoHead,
     NotFinite,
 )
-from whence.core.progress import Progress, ProgressCounter
+from whence.core.progress import Progress, ProgressCounter, announce
 from whence.core.seed import build_generator
 from whence.data.batches import Batch, collate
 from whence.models.facts import get_facts
@@ -73,6 +73,10 @@ class Epoch:
     score: float | None  # selects the best epoch, if known; higher is better
     dev: Performance | None
     seconds: float
+
+    def __str__(self) -> str:
+        dev = "" if self.dev is None else f", dev {self.dev}"
+        return f"epoch {self.number}: loss {self.loss:.4f}{dev} ({self.seconds:.0f} s)"
 
     @property
     def merit(self) -> tuple[float, float]:
@@ -275,8 +279,6 @@ def fit(
     keep: Path | None = None,
     about: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
-    each: Callable[[Epoch], None] | None = None,
-    resumed: Callable[[int], None] | None = None,
 ) -> FitResult:
     """Train a transformers classifier in place; it ends with the weights of its best epoch.
 
@@ -290,8 +292,8 @@ def fit(
     resumes an earlier one. On a CPU, a resumed training ends with the same bytes as an uninterrupted one.
     A call with other examples, another recipe or other first weights is refused; `about` holds further settings that
     must be the same, such as those of the loss.
-    `progress` is called with (examples done, examples in all), `each` with every epoch that was trained, `resumed`
-    with the number of this run's first epoch, if an earlier run trained some.
+    `progress` is called with (examples done, examples in all). Its method `announce`, if it has one, gets every `Epoch`
+    that was trained, and a sentence if an earlier run trained some.
     """
     labels = _count_labels(model, [*rows, *(dev or [])])
     if not rows:
@@ -304,8 +306,8 @@ def fit(
     }
     with _training_mode(model):
         training = TrainingHistory(model, recipe, keep, about)
-        if resumed is not None and training.epochs and not training.is_over:
-            resumed(training.number)
+        if training.epochs and not training.is_over:
+            announce(progress, f"Going on from epoch {training.number}: the earlier ones are kept.")
 
         counter = ProgressCounter(progress, recipe.epochs * len(rows))
         counter.add(len(training.epochs) * len(rows))  # earlier runs' epochs count as done
@@ -329,8 +331,7 @@ def fit(
                 score = performance.accuracy if auc is None else auc
             seconds = time.perf_counter() - started
             training.add(Epoch(training.number, mean, score, performance, seconds))
-            if each is not None:
-                each(training.epochs[-1])
+            announce(progress, training.epochs[-1])
         return training.end()
 
 

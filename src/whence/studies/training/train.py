@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from whence.core.errors import BadExamples, BadParameter, CannotWrite, suggest_name
+from whence.core.progress import Progress, announce
 from whence.core.result import RESULT_VERSION, Result
 from whence.core.seed import build_generator
 from whence.core.types import InputText
@@ -27,7 +28,7 @@ from whence.models.rnn import (
     build_word_tokenizer,
     initialise_model,
 )
-from whence.studies.training.fit import Epoch, describe_difference, describe_settings, fit
+from whence.studies.training.fit import describe_difference, describe_settings, fit
 from whence.studies.training.performance import LabelledInput, Performance, measure_performance
 from whence.studies.training.recipe import RECIPES, Recipe, choose_recipe
 from whence.studies.training.vectors import load_vectors
@@ -275,9 +276,7 @@ def train_attention(
     learning_rate: float | None = None,
     seed: int = 0,
     device: str | torch.device | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    each: Callable[[Epoch], None] | None = None,
-    announce: Callable[[str], None] = lambda note: None,
+    progress: Progress | None = None,
 ) -> TrainingResult:
     """Train a model of Jain & Wallace on `train` and save it in the folder `out`.
 
@@ -295,8 +294,8 @@ def train_attention(
 
     `recipe` is a `Recipe`, or the name of one of `RECIPES`; by default Jain & Wallace's for such a task. What is
     given beside it wins. A training that was interrupted goes on when the same is called again, and ends the same.
-    `progress` is called with (examples done, examples in all), `each` with every epoch that was trained, `announce`
-    before all training with sentences about what was guessed, left out, set aside or trained before.
+    `progress` is called with (examples done, examples in all). Its method `announce`, if it has one, gets every `Epoch`
+    that was trained and, before all training, sentences about what was guessed, left out, set aside or trained before.
     """
     encoder = _resolve_choice("encoder", encoder, get_args(EncoderKind))
     attention = _resolve_choice("attention", attention, get_args(AttentionKind))
@@ -351,7 +350,7 @@ def train_attention(
         corpus = replace(corpus, notes=(*corpus.notes, str(start)))
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
     loaded = replace(load_model(model, tokenizer=tokenizer, device=where), name=str(folder))
-    return _train_or_resume(loaded, folder, corpus, chosen, about, progress, each, announce)
+    return _train_or_resume(loaded, folder, corpus, chosen, about, progress)
 
 
 def _train_or_resume(
@@ -360,9 +359,7 @@ def _train_or_resume(
     corpus: Corpus,
     recipe: Recipe,
     about: dict[str, Any],
-    progress: Callable[[int, int], None] | None,
-    each: Callable[[Epoch], None] | None,
-    announce: Callable[[str], None],
+    progress: Progress | None,
 ) -> TrainingResult:
     """Train, resume or reuse a finished training; save the model and measure its performance."""
     model, pad_id = loaded.model, loaded.pad_id
@@ -371,7 +368,7 @@ def _train_or_resume(
     record = read_finished_record(folder, settings)
     notes = corpus.notes if record is None else (*corpus.notes, _DONE)
     for note in notes:
-        announce(note)
+        announce(progress, note)
     if record is None:
         fitted = fit(
             model,
@@ -382,10 +379,6 @@ def _train_or_resume(
             keep=folder / TRAINING,
             about=about,
             progress=progress,
-            each=each,
-            resumed=lambda epoch: announce(
-                f"Going on from epoch {epoch}: the earlier ones are kept."
-            ),
         )
         record = {
             **settings,
