@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
-from inspect import unwrap
+from inspect import signature, unwrap
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -32,6 +32,10 @@ class Entry:
     fn: Callable[..., Any]
     facts: Mapping[str, Any]
     parameters: Mapping[str, Parameter]
+    takes: str = field(init=False)  # the name of its first argument, such as "trace"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "takes", next(iter(signature(self.fn).parameters), ""))
 
     @property
     def presets(self) -> Mapping[str, Mapping[str, Any]]:
@@ -85,8 +89,7 @@ class Registry:
 
     def get(self, name: str) -> Entry:
         """Return the entry called `name`; raise the error `unknown`, with the known names, if there is none."""
-        known = self.names()
-        if name not in self._entries:
+        if name not in self._entries and name not in (known := self.names()):
             raise self.unknown(
                 f"There is no {self.kind} {name!r}.{suggest_name(name, known)} Known: {', '.join(known)}."
             )

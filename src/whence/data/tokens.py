@@ -173,7 +173,19 @@ def encode(
     """
     text, pair = texts if isinstance(texts, tuple) and len(texts) == 2 else (texts, None)
     for part in (text,) if pair is None else (text, pair):
-        _check_text(part)
+        if not isinstance(part, str):
+            raise BadEncoding(
+                f"Cannot explain a {type(part).__name__}: give a text, a pair (a, b) of texts, an encoded "
+                "mapping, or a list of these."
+            )
+        if not part.strip():
+            raise EmptyText(f"The text {part!r} is empty. Give at least one word.")
+        try:
+            part.encode()
+        except UnicodeEncodeError as error:
+            raise BadEncoding(
+                f"The text has a character that is no Unicode text ({part[error.start]!r} at {error.start}). Remove it."
+            ) from None
     if tokenizer is None:
         raise NoTokenizer(
             f"The text {shorten_quote(text)!r} cannot be explained: the model has no tokenizer. Pass one "
@@ -356,22 +368,6 @@ def _check_truncation(tokens: Sequence[Token], cut: Truncation, excess: int) -> 
 
 def _select_content(tokens: Sequence[Token], segment: int) -> list[tuple[int, Token]]:
     return [(i, t) for i, t in enumerate(tokens) if t.segment == segment and not t.special]
-
-
-def _check_text(text: Any) -> None:
-    if not isinstance(text, str):
-        raise BadEncoding(
-            f"Cannot explain a {type(text).__name__}: give a text, a pair (a, b) of texts, an encoded "
-            "mapping, or a list of these."
-        )
-    if not text.strip():
-        raise EmptyText(f"The text {text!r} is empty. Give at least one word.")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise BadEncoding(
-            f"The text has a character that is no Unicode text ({text[error.start]!r} at {error.start}). Remove it."
-        ) from None
 
 
 def _run_tokenizer(

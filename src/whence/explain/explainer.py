@@ -183,8 +183,10 @@ class Explainer:
         loaded = self.loaded
         loaded.check_head()
         names = self.default_method(image) if method is None else method
-        pictures = loaded.takes_images and image is None
-        requests = resolve_methods(names, params, select_replacements(loaded.fillers, pictures))
+        fillers = loaded.fillers
+        if loaded.modality == "both":
+            fillers = select_replacements(fillers, pictures=image is None)
+        requests = resolve_methods(names, params, fillers)
         items, single = encode_inputs(text, loaded, truncate=truncate, reads=image is not None)
         warn_about_unknown_tokens(items, loaded)
         parts = [

@@ -13,7 +13,7 @@ from whence.core.registry import Entry, resolve_entries
 from whence.core.types import OutputScale
 from whence.data.removal import count_passes_per_removal
 from whence.explain.word_scores import WordAggregation
-from whence.methods import is_trace_method, method
+from whence.methods import method
 from whence.models.model import LoadedModel
 from whence.tracing.trace import GRADIENTS
 
@@ -73,7 +73,7 @@ def resolve_methods(
         raise UnknownMethod(f"No method was asked for. Known: {', '.join(method.names())}.")
     result = []
     for entry, values in resolve_entries(method, unique, params, from_text=from_text):
-        facts, reads = entry.facts, is_trace_method(entry)
+        facts, reads = entry.facts, entry.takes == "trace"
         values = facts["settle"](values, fillers) if "settle" in facts else values
         needs = frozenset[str](facts["needs"] if reads else ())
         result.append(

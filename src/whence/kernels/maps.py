@@ -123,13 +123,8 @@ class AttentionMaps(Protocol):
     v: Tensor  # (batch, key heads, keys, width)
     out_grad: Tensor | None  # (batch, heads, queries, width)
 
-    @property
-    def heads(self) -> int:
-        """The number of query heads."""
-
-    @property
-    def length(self) -> int:
-        """The number of queries."""
+    heads: int  # query heads
+    length: int  # queries
 
     def weights(self, rows: slice | Tensor = ...) -> Tensor:
         """Return rows of the map, (batch, heads, rows, keys)."""

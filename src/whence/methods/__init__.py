@@ -36,7 +36,7 @@ SCORE_UNITS: tuple[ScoreUnit, ...] = ("output", "weighted", "share", "relative")
 
 def is_trace_method(entry: Entry) -> bool:
     """Return whether a method is a trace method: its first argument is `trace`."""
-    return next(iter(signature(entry.fn).parameters), "") == "trace"
+    return entry.takes == "trace"
 
 
 def query_rows(trace: Trace, query: Query) -> list[Tensor]:
