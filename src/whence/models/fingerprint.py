@@ -18,6 +18,10 @@ from whence.models.facts import get_facts, get_parts, load_resident_state
 # Above this many numbers only an evenly spaced sample is hashed, and the fingerprint says so.
 _MAX_HASHED = 1 << 28
 _DIGEST_BYTES = 16
+# Where a model was loaded from, by which version and with which attention kernel is not identity.
+_NO_IDENTITY = {
+    *("_name_or_path", "transformers_version", "dtype", "_attn_implementation", "_commit_hash")
+}
 
 
 @contextmanager
@@ -65,7 +69,11 @@ def compute_fingerprint(model: torch.nn.Module) -> str:
     packed = [
         f"{name} {value!r}" for name, value in state_dict if not isinstance(value, torch.Tensor)
     ]
-    configuration = _format_configuration(model) + "".join(packed)
+    configuration = type(model).__name__
+    if hasattr(config, "to_diff_dict"):
+        own = {k: v for k, v in config.to_diff_dict().items() if k not in _NO_IDENTITY}
+        configuration += json.dumps(own, sort_keys=True, default=str)
+    configuration += "".join(packed)
     state = _describe_state(configuration, weights)
     if known is not None and known[1] == state:
         result = known[2]
@@ -106,19 +114,3 @@ def _describe_state(settings: str, weights: list[tuple[str, torch.Tensor]]) -> A
     samples = [torch.cat(parts) for parts in groups.values()]
     sampled = [sample.cpu().view(torch.uint8).numpy().tobytes() for sample in samples]
     return settings, places, sampled
-
-
-def _format_configuration(model: torch.nn.Module) -> str:
-    config = getattr(model, "config", None)
-    if config is None or not hasattr(config, "to_diff_dict"):
-        return type(model).__name__
-    # Where it was loaded from, by which version and with which attention kernel is not identity.
-    skip = {
-        "_name_or_path",
-        "transformers_version",
-        "dtype",
-        "_attn_implementation",
-        "_commit_hash",
-    }
-    facts = {k: v for k, v in config.to_diff_dict().items() if k not in skip}
-    return type(model).__name__ + json.dumps(facts, sort_keys=True, default=str)

@@ -13,13 +13,12 @@ from typing import Any
 import torch
 
 from whence.core.errors import BadParameter, BadTokenizer, CannotWrite, NoHead, UnknownModel
-from whence.core.files import format_public_name
 from whence.models.facts import is_offloaded
 from whence.models.model import (
     InfillModel,
     LoadedModel,
     build_loaded_model,
-    detect_modality,
+    inspect_inputs,
 )
 from whence.models.model_files import (
     BUILTIN,
@@ -56,7 +55,7 @@ def load_model(
     if isinstance(what, torch.nn.Module):
         _check_model_object(what)
         name = str(getattr(what.config, "_name_or_path", "") or type(what).__name__)
-        loaded = build_loaded_model(what, tokenizer, _format_name(name), None, processor)
+        loaded = build_loaded_model(what, tokenizer, name, None, processor)
         return _copy_if_needed(loaded, device, dtype)
     if not isinstance(what, str | Path):
         raise UnknownModel(
@@ -66,7 +65,8 @@ def load_model(
     name = str(what)
     where = str(find_builtin_folder(name)) if name in BUILTIN else name
     origin = ModelOrigin(where, name, revision)
-    device = _resolve_device(device)
+    usual = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = usual if device is None else _check_device(device)
     config = load_config(origin)
     if dtype is None:
         dtype = getattr(config, "dtype", None) or torch.float32
@@ -74,17 +74,12 @@ def load_model(
         if device.type == "cpu" and dtype in (torch.float16, torch.bfloat16):
             dtype = torch.float32
     model = load_weights(origin, config, dtype).to(device)
-    takes = detect_modality(model)
-    if tokenizer is None and takes != "picture":
+    modality, _ = inspect_inputs(model)
+    if tokenizer is None and modality != "picture":
         tokenizer = load_part(origin, "tokenizer")
-    if processor is None and takes != "text":
+    if processor is None and modality != "text":
         processor = load_part(origin, "processor")
-    return build_loaded_model(model, tokenizer, _format_name(name), revision, processor)
-
-
-def _format_name(name: str) -> str:
-    """Return the name of a model in results: no local path, and never a built-in name for another model."""
-    return name if name in BUILTIN else format_public_name(name, tuple(BUILTIN))
+    return build_loaded_model(model, tokenizer, name, revision, processor)
 
 
 def _check_model_object(model: torch.nn.Module) -> None:
@@ -112,9 +107,8 @@ def _check_model_object(model: torch.nn.Module) -> None:
         )
 
 
-def _resolve_device(device: str | torch.device | None) -> torch.device:
-    if device is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+def _check_device(device: str | torch.device) -> torch.device:
+    """Return a device; raise BadParameter if it cannot be used."""
     try:
         torch_device = torch.device(device)
         if torch_device.type == "meta":
@@ -134,7 +128,7 @@ def _copy_if_needed(
 ) -> LoadedModel:
     """Return the caller's model, or a copy of it if another device or dtype is requested."""
     model, own = loaded.model, loaded.device
-    target = own if device is None else _resolve_device(device)
+    target = own if device is None else _check_device(device)
     same = (dtype is None or dtype == loaded.dtype) and target == own
     if not same and is_offloaded(model):
         raise BadParameter(

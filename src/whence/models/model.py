@@ -11,8 +11,10 @@ from typing import Any, Literal
 import torch
 
 from whence.core.errors import BadTokenizer, NoHead
+from whence.core.files import format_public_name
 from whence.core.types import Task
 from whence.models.facts import find_token_embeddings, iterate_hooks
+from whence.models.model_files import BUILTIN
 
 Modality = Literal["text", "picture", "both"]  # both: texts and images compared with each other
 
@@ -26,6 +28,7 @@ class LoadedModel:
     name: str
     revision: str | None
     task: Task
+    is_classifier: bool  # the outputs are labels of the whole input: one row of logits
     labels: tuple[str, ...]
     max_length: int | None
     pad_id: int | None  # the id of padding
@@ -45,11 +48,6 @@ class LoadedModel:
     # Whether max_length is the tokenizer's, and the model would take more.
     cut_by_tokenizer: bool = False
     checkpoint: bool = False  # gradient checkpointing: blocks run again, for less memory
-
-    @cached_property
-    def is_classifier(self) -> bool:
-        """Whether the outputs are labels of the whole input: one row of logits."""
-        return self.task in ("single_label", "multi_label", "regression")
 
     def check_classifier(self) -> None:
         """Refuse a model that does not classify whole inputs."""
@@ -134,9 +132,11 @@ def build_loaded_model(
     model: Any, tokenizer: Any, name: str, revision: str | None, processor: Any = None
 ) -> LoadedModel:
     """Build a `LoadedModel`; refuse a tokenizer with less than a quarter of the model's tokens."""
+    # In results: no local path, and never a built-in name for another model.
+    name = name if name in BUILTIN else format_public_name(name, tuple(BUILTIN))
     config, takes = model.config, inspect.signature(model.forward).parameters
-    modality, text_refusal = detect_modality(model), _find_text_refusal(name, model, takes)
-    labels, task = _detect_task(model, text_refusal is None)
+    modality, obstacle = inspect_inputs(model)
+    labels, task = _detect_task(model, obstacle is None)
     # An image-text model has a configuration for each part.
     texts = getattr(config, "text_config", None) or config
     ids = [getattr(owner, "pad_token_id", None) for owner in (config, texts, tokenizer)]
@@ -158,13 +158,16 @@ def build_loaded_model(
         reads_end = True
         end = getattr(tokenizer, "eos_token_id", None) or config.text_config.eos_token_id
     longest, by_tokenizer = _find_max_length(model, texts, tokenizer)
-    attentive = config.model_type == "attentive"
+    attentive, refusal = config.model_type == "attentive", None
+    if modality == "text" and obstacle is not None:
+        refusal = f"{name!r} is a {type(model).__name__}: {obstacle}. Load a model that takes one of these alone."
     loaded = LoadedModel(
         model,
         tokenizer,
         name,
         revision,
         task,
+        task in ("single_label", "multi_label", "regression"),
         labels,
         longest,
         pads[0] if pads else None,
@@ -175,7 +178,7 @@ def build_loaded_model(
         takes_images=modality != "text",
         takes_boxes="bbox" in takes,
         forward_keywords=frozenset(takes) if _INPUTS & takes.keys() else None,
-        input_refusal=text_refusal if modality == "text" else None,
+        input_refusal=refusal,
         needs_pair=bool(attentive and config.query),
         needs_single_text=bool(attentive and not config.query),
         processor=processor,
@@ -192,22 +195,17 @@ def build_loaded_model(
     return loaded
 
 
-def detect_modality(model: Any) -> Modality:
-    """Return the input of a model: texts, images, or both compared with each other.
+def inspect_inputs(model: Any) -> tuple[Modality, str | None]:
+    """Return what a model takes, and why a text is not enough for it: it takes no token ids, or requires more.
 
     A generating model that takes pictures as well counts as a text model: the text is explained.
     """
     takes = inspect.signature(model.forward).parameters
-    if "pixel_values" not in takes:
-        return "text"
-    if "input_ids" not in takes:
-        return "picture"
-    generates = type(model).__name__.endswith(_GENERATOR_NAMES)
-    return "text" if "bbox" in takes or generates else "both"
-
-
-def _find_text_refusal(name: str, model: Any, takes: Mapping[str, inspect.Parameter]) -> str | None:
-    """Return why a text is not enough for a model: it takes no token ids, or requires something else as well."""
+    modality: Modality = "text"
+    if "pixel_values" in takes and "input_ids" not in takes:
+        modality = "picture"
+    elif "pixel_values" in takes and "bbox" not in takes:
+        modality = "text" if type(model).__name__.endswith(_GENERATOR_NAMES) else "both"
     inputs = _INPUTS & takes.keys()
     if not inputs:  # forward(**inputs) takes any keyword
         kinds = {parameter.kind for parameter in takes.values()}
@@ -216,16 +214,12 @@ def _find_text_refusal(name: str, model: Any, takes: Mapping[str, inspect.Parame
         needs = {one for one in inputs if takes[one].default is inspect.Parameter.empty}
         enough = "input_ids" in inputs and needs <= {"input_ids"}
     if enough:
-        return None
+        return modality, None
     own = next((own for own in _OTHER_INPUTS if own in takes), next(iter(takes), "nothing"))
-    what = (
-        f"it needs {own!r} beside a text, and whence explains a text or a picture alone"
-        if "input_ids" in takes
-        else f"its input is {own!r}, and whence explains texts and pictures"
-    )
-    return (
-        f"{name!r} is a {type(model).__name__}: {what}. Load a model that takes one of these alone."
-    )
+    obstacle = f"its input is {own!r}, and whence explains texts and pictures"
+    if "input_ids" in takes:
+        obstacle = f"it needs {own!r} beside a text, and whence explains a text or a picture alone"
+    return modality, obstacle
 
 
 # Inputs other than token ids: pictures, sound, time series.

@@ -556,10 +556,8 @@ def find_model_class(config: Any, name: str) -> Any:
     if architectures is None or architectures == []:
         # No class is named, so the model has no head.
         kind = transformers.MODEL_MAPPING.get(type(config), None)
-        description = "no class"
     elif isinstance(architectures, list) and isinstance(architectures[0], str):
         kind = getattr(transformers, architectures[0], None) or getattr(rnn, architectures[0], None)
-        description = f"the class {shorten_quote(architectures[0])!r}"
     else:
         raise UnknownModel(
             f"The configuration of {name!r} has architectures={shorten_quote(repr(architectures))}. It is a list with the name of a "
@@ -569,8 +567,9 @@ def find_model_class(config: Any, name: str) -> Any:
     # Auto... classes are no models: they choose one, even an author's. ...PreTrainedModel classes have no layers.
     is_model = isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)
     if not is_model or kind.__name__.lower().endswith("pretrainedmodel"):
+        named = f"the class {shorten_quote(architectures[0])!r}" if architectures else "no class"
         raise UnknownModel(
-            f"The configuration of {name!r} names {description} (architectures, of a {config.model_type!r}), and "
+            f"The configuration of {name!r} names {named} (architectures, of a {config.model_type!r}), and "
             "transformers has no such model. Correct config.json; or, if the class is your own, load the model "
             "yourself and pass the object: whence.load(model, tokenizer=...)."
         )
