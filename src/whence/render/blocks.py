@@ -9,7 +9,6 @@ from typing import Any
 from whence.render import document as doc
 from whence.render.colour import (
     compute_shades,
-    format_legend,
     format_target,
     get_colour_scale,
     scale_scores,
@@ -35,7 +34,15 @@ def build_tinted_input(
     The pieces of a text are words by score, the text between them, and special tokens. `plain` stands for the text where
     there are no shades.
     """
-    legend, scale = format_legend(payload, explanation), get_colour_scale(explanation)
+    target, scale = format_target(payload["target"]), get_colour_scale(explanation)
+    more = "brighter" if payload.get("picture") else "stronger"
+    no_sign = f"this method has no sign: it may count for {target} or against"
+    colours = (
+        f"blue speaks for {target}, orange against it"
+        if explanation["signed"]
+        else f"the {more}, the larger the score; {no_sign}"
+    )
+    legend = f"{colours}; {scale['legend']}"
     if payload.get("picture"):
         return [doc.Paragraph(f"{legend}; {describe_score_range(explanation)}", "dim")]
     blocks: list[doc.Block] = []

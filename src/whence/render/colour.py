@@ -94,16 +94,6 @@ TEXT_SCALE_NOTE = (
 )
 
 
-def format_legend(payload: Mapping[str, Any], explanation: Mapping[str, Any]) -> str:
-    """Return what the colours of an explanation mean, and what full colour is."""
-    target, scale = format_target(payload["target"]), get_colour_scale(explanation)["legend"]
-    if explanation["signed"]:
-        return f"blue speaks for {target}, orange against it; {scale}"
-    more = "brighter" if payload.get("picture") else "stronger"
-    no_sign = f"this method has no sign: it may count for {target} or against"
-    return f"the {more}, the larger the score; {no_sign}; {scale}"
-
-
 def compute_shades(explanation: Mapping[str, Any], scores: Sequence[float]) -> list[float]:
     """Return the values in [-1, 1] by which scores of words or tokens are tinted."""
     scale = get_colour_scale(explanation)

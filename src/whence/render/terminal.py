@@ -80,9 +80,7 @@ class TerminalDocument:
                 yield from self._render_table(block, width)
             case doc.TintedText(pieces, legend):
                 tints = (p for p in pieces if p.kind != "special")
-                line = Text.assemble(
-                    *(self._write(p.text, choose_tint_style(p.shade)) for p in tints)
-                )
+                line = Text.assemble(*(self._write(p.text, tint=p.shade) for p in tints))
                 yield Padding.indent(line, 2) if block.beside else line
                 yield from [self._write(to_line(legend), "dim")] if legend else []
             case doc.Plot(plot):
@@ -133,8 +131,7 @@ class TerminalDocument:
 
     def _render_cell(self, cell: doc.Cell) -> Text:
         """Return a cell as rich text: shaded, in its tone, with its bar and its note."""
-        tint = "" if cell.tint is None else choose_tint_style(cell.tint)
-        text = self._write(to_line(cell.text), tint or _STYLES[cell.tone])
+        text = self._write(to_line(cell.text), _STYLES[cell.tone], cell.tint or 0.0)
         if cell.bar is not None:
             colour = compute_shade_colour(1.0 if cell.bar > 0 else -1.0)
             bar = self._write("█" * round(_BAR_WIDTH * min(1.0, abs(cell.bar))))
@@ -143,19 +140,14 @@ class TerminalDocument:
             text = Text.assemble(text, " ", self._write(to_line(cell.note), "dim"))
         return text
 
-    def _write(self, text: str, style: str = "") -> Text:
+    def _write(self, text: str, style: str = "", tint: float = 0.0) -> Text:
+        """Return a text in its style or, where it has a tint, in black on the colour of that."""
         plain = sanitise_text(text)
+        # Nearly white would be the brightest spot on a dark terminal, so faint scores get no colour.
+        if abs(tint) >= 0.1:
+            colour = compute_shade_colour(tint * 0.7 + (0.3 if tint > 0 else -0.3))
+            style = "rgb(0,0,0) on rgb({},{},{})".format(*colour)
         return Text(plain.translate(_ASCII_SIGNS) if self.ascii_only else plain, style)
-
-
-def choose_tint_style(tint: float) -> str:
-    """Return the terminal style of a shade: black text on its colour."""
-    # Nearly white would be the brightest spot on a dark terminal, so faint scores get no colour.
-    if abs(tint) < 0.1:
-        return ""
-    return "rgb(0,0,0) on rgb({},{},{})".format(
-        *compute_shade_colour(tint * 0.7 + (0.3 if tint > 0 else -0.3))
-    )
 
 
 def _stack_row(heads: Sequence[Text], cells: Sequence[Text]) -> RenderableType:
