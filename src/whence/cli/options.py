@@ -411,7 +411,7 @@ class InputOptions:
                     "as models such as CLIP do."
                 )
             methods.names = methods.names or [explainer.default_method(**beside)]
-            resolved = methods.resolve(explainer.fillers)
+            resolved = methods.resolve(explainer.loaded.fillers)
             answers = tuple(self.answer or [])
             how = {
                 "method": list(resolved),

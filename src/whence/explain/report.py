@@ -105,7 +105,7 @@ def _list_notes(payload: doc.JsonObject, explanation: doc.JsonObject) -> Iterato
     # The shares of the two texts of a pair. Effects have no total.
     places = [token["segment"] for token in payload["tokens"]]
     special = [token["special"] for token in payload["tokens"]]
-    segments = sum_by_segment(places, special, explanation["scores"])
+    segments = sum_by_segment(places, special, explanation["scores"]) if any(places) else []
     count = sum(segment.tokens for segment in segments)
     parts = []
     for name, one in zip(("first", "second"), segments if len(segments) > 1 else (), strict=False):

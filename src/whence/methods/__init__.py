@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from whence.core.errors import BadMethod
+from whence.core.errors import BadMethod, UnknownMethod
 from whence.core.registry import Entry, Registry
 from whence.data.removal import Removal, resolve_removal
 from whence.tracing.ask import resolve_baseline
@@ -106,10 +106,10 @@ def _check(entry: Entry) -> None:
 
 def resolve_score_unit(name: str, parameters: Mapping[str, Any]) -> ScoreUnit:
     """Return the unit that a method states for its scores; "relative" if it is not installed here."""
-    facts = method.get(name).facts if name in method.names() else {}
     try:
+        facts = method.get(name).facts
         unit: ScoreUnit = facts["unit_when"](parameters) if "unit_when" in facts else facts["unit"]
-    except KeyError:  # the method states no unit, or the parameters are those of an older file
+    except (UnknownMethod, KeyError):  # no unit is stated, or parameters of an older file
         return "relative"
     return unit
 
