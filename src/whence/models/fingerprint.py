@@ -50,7 +50,7 @@ def compute_fingerprint(model: torch.nn.Module) -> str:
         return here if thread == get_ident() else elsewhere
     # A cheap state, found in a fraction of a forward pass: equal states mean that nothing has changed. It may differ
     # though nothing relevant changed, and misses packed weights.
-    config = getattr(model, "config", None)
+    config: Any = getattr(model, "config", None)
     tensors = [
         (key, value)
         for part in get_parts(model).modules
