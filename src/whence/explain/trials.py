@@ -434,10 +434,10 @@ def find_sign_doubt(loaded: LoadedModel, explanation: Explanation) -> tuple[str,
     variants = remove_sets([item], [0, 0], [(), masked], resolve_removal(None, fillers), fillers)
     # One pass for both, unless a token was deleted: padding changes what some models say.
     together = variants.lengths[0] == variants.lengths[1]
-    values: list[float] = []
+    against = None if target.against is None else target.against.index
+    spec, values = TargetSpec(target.index, against, "probability"), list[float]()
     for rows in [[0, 1]] if together else [[0], [1]]:
         batch = variants.collate(rows, pad_id=loaded.pad_id, device=loaded.device)
-        spec = TargetSpec.from_targets([replace(target, of="probability")] * len(rows))
         trace = run_traced(loaded.model, batch, (), spec, loaded.task)
         values += trace.targets.value(trace.logits).tolist()
     whole, without = values
