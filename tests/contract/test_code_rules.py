@@ -41,8 +41,8 @@ BUDGETS = {
     "methods": (1_700, 1_500),
     "metrics": (1_980, 1_800),
     # Facts of models that tracing found anew in each pass are in models/facts.py: 90 lines here, 450 fewer in tracing.
-    "models": (1_890, 1_050),
-    "render": (2_270, 1_800),
+    "models": (1_870, 1_050),
+    "render": (2_260, 1_800),
     "runs": (5_470, 3_450),
     "stats": (770, 700),
     "studies/audit": (4_180, 3_350),
@@ -53,7 +53,7 @@ BUDGETS = {
     "trust": (930, 850),
 }
 MOST_FILES = 266
-MOST_LINES_OF_REPORTS = 4_000  # the room render and every report.py together
+MOST_LINES_OF_REPORTS = 3_990  # the room render and every report.py together
 # Participles by which no function is called: verbs in the imperative say what a function does.
 PARTICIPLES = frozenset(
     {
