@@ -49,7 +49,7 @@ BUDGETS = {
     "studies/compare": (2_000, 1_500),
     "studies/evaluation": (2_320, 1_650),
     "studies/training": (1_280, 850),
-    "tracing": (5_490, 4_200),
+    "tracing": (5_510, 4_200),
     "trust": (930, 850),
 }
 MOST_FILES = 266

@@ -11,7 +11,7 @@ from whence.app.jobs import Cancelled, Jobs, ModelWorker
 from whence.app.models import InsideCache
 from whence.app.settings import Settings
 from whence.core.errors import Busy, UnknownModel
-from whence.studies.compare import compare
+from whence.studies.compare.compare import compare
 
 INPUT = {"model": "reviews", "text": "the plot is thin, but the actors are wonderful " * 3}
 LONG = {"input": INPUT, "methods": ["kernel_shap", "lime", "attcat"], "budget": 20_000}

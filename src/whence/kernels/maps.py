@@ -123,8 +123,13 @@ class AttentionMaps(Protocol):
     v: Tensor  # (batch, key heads, keys, width)
     out_grad: Tensor | None  # (batch, heads, queries, width)
 
-    heads: int  # query heads
-    length: int  # queries
+    @property
+    def heads(self) -> int:
+        """The number of query heads."""
+
+    @property
+    def length(self) -> int:
+        """The number of queries."""
 
     def weights(self, rows: slice | Tensor = ...) -> Tensor:
         """Return rows of the map, (batch, heads, rows, keys)."""

@@ -41,11 +41,19 @@ class AttentionLayer:
     hidden: Tensor | None = None  # (batch, tokens, features): the input of the block
     hidden_grad: Tensor | None = None
     places: TapePositions | None = None  # its positions on the tape, if there is one
-    heads: int = field(init=False)  # query heads
-    length: int = field(init=False)  # queries
 
     # fields whose shapes are still needed after `forget`
     shaped: ClassVar[frozenset[str]] = frozenset({"v", "hidden"})
+
+    @property
+    def heads(self) -> int:
+        """The number of query heads."""
+        raise NotImplementedError
+
+    @property
+    def length(self) -> int:
+        """The number of queries."""
+        raise NotImplementedError
 
     def weights(self, rows: slice | Tensor = slice(None)) -> Tensor:
         """Return the attention of query `rows`, in float32 at least: (batch, heads, rows, keys)."""
@@ -139,8 +147,13 @@ class ComputedAttention(AttentionLayer):
     sink: Tensor | None = None
     logsumexp: Tensor | None = None  # (batch, heads, queries), if the forward pass saved it
 
-    def __post_init__(self) -> None:
-        self.heads, self.length = self.q.shape[1:3]
+    @property
+    def heads(self) -> int:
+        return self.q.shape[1]
+
+    @property
+    def length(self) -> int:
+        return self.q.shape[2]
 
     @property
     def changes_scores(self) -> bool:
@@ -181,8 +194,13 @@ class StoredAttention(AttentionLayer):
 
     probabilities: Tensor  # (batch, heads, queries, keys)
 
-    def __post_init__(self) -> None:
-        self.heads, self.length = self.probabilities.shape[1:3]
+    @property
+    def heads(self) -> int:
+        return self.probabilities.shape[1]
+
+    @property
+    def length(self) -> int:
+        return self.probabilities.shape[2]
 
     def weights(self, rows: slice | Tensor = slice(None)) -> Tensor:
         check_available(self)
