@@ -26,7 +26,7 @@ def render_throughput() -> str:
     written = [
         f"SST-2's development set, {first['model']}, {first['methods']} methods, {first['metrics']} metrics, "
         f"{first['machine']}, {first['threads']} thread{'s' * (first['threads'] > 1)}. Seconds of the processor for "
-        "a sentence, all told; except for the last attempt, others used the machine at the same time. "
+        "a sentence, all told; others used the machine at the same time, except in attempt 4. "
         f"{len(attempts)} attempts:\n",
         *(f"- {one}: {next(r['note'] for r in found if r['attempt'] == one)}" for one in attempts),
         "",

@@ -99,6 +99,8 @@ class BatchRules:
     mixed: bool = True  # different lengths may mix: only where padding changes nothing
     anchors: frozenset[int] = frozenset()  # ids that must occur equally often (see LoadedModel)
     variants: int = 0  # cells of variants that are only run forward; 0: as many as of others
+    # Tokens that an input must have, as a share of the longest's: padding is work, too.
+    shortest: float = 0.0
     alone: bool = (
         False  # a batch holds one input, whatever its size: others would change the answer
     )
@@ -107,7 +109,7 @@ class BatchRules:
     def for_variants(self) -> "BatchRules":
         """The rules for variants, of which there are many: as many as fill the cells."""
         cells = self.variants or self.cells
-        return replace(self, size=1 if self.alone else cells, cells=cells)
+        return replace(self, size=1 if self.alone else cells, cells=cells, shortest=0.0)
 
     def group_key(self, item: EncodedInput) -> Hashable:
         """Return the group of an input; inputs with equal keys may share a batch."""
@@ -287,7 +289,8 @@ def plan_rows(
         if current:
             cells = (len(current) + 1) * lengths[current[0]]
             full = len(current) >= policy.size or cells > policy.cells
-            if full or kinds[i] != kinds[current[0]]:
+            short = lengths[i] < policy.shortest * lengths[current[0]]
+            if full or short or kinds[i] != kinds[current[0]]:
                 yield current
                 current = []
         current.append(i)
