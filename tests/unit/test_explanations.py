@@ -8,6 +8,7 @@ from tests.snapshots import models
 from whence.core.errors import BadParameter, CannotRead, UnknownMethod
 from whence.explain.explanation import Explanation
 from whence.explain.explanations import Explanations
+from whence.tracing.ask import count_forwards
 
 TEXTS = ["a gripping film", "=1+1 dull and slow", "not bad at all"]
 METHODS = ["attcat", "rollout"]
@@ -123,6 +124,20 @@ def test_arrays_of_listed_targets_and_of_one_text_are_in_the_order_of_the_inputs
     assert explainer.explain([], method="attcat", as_arrays=True)["attcat"] == []
 
 
+def test_arrays_of_tokens_take_no_passes_for_whole_words(explainer):
+    text = "an unwatchably gripping film"
+    (one,) = explainer.explain([text], method="leave_one_out")
+    pieced = sum(len(word.tokens) > 1 for word in one.spans)
+    assert pieced > 0
+    with count_forwards(explainer.model) as runs:
+        (scores,) = explainer.explain([text], method="leave_one_out", as_arrays=True)[
+            "leave_one_out"
+        ]
+    np.testing.assert_array_equal(scores, one.scores)
+    # The text, and without each token; whole words are asked about for the objects alone.
+    assert runs.forward == 1 + len(one.tokens)
+
+
 def test_arrays_of_a_tagger_name_the_input_of_each_entity():
     tagger = models.model("tags")
     texts = ["the film is not bad", "a gripping film"]
@@ -130,7 +145,7 @@ def test_arrays_of_a_tagger_name_the_input_of_each_entity():
     objects = tagger.explain(texts, method="grad_x_input")
     assert found.inputs == [number for number, own in enumerate(objects) for _ in own]
     for scores, one in zip(found["grad_x_input"], objects.flatten(), strict=True):
-        np.testing.assert_allclose(scores, one.scores, rtol=1e-4, atol=1e-6)
+        np.testing.assert_array_equal(scores, one.scores)
 
 
 def test_arrays_of_a_contrast_of_long_answers_are_refused():

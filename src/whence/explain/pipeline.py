@@ -32,9 +32,9 @@ from whence.explain.word_scores import NOT_CONSERVED_CODE, describe_conservation
 from whence.models.facts import get_facts
 from whence.models.fingerprint import compute_fingerprint
 from whence.models.model import LoadedModel
-from whence.tracing.ask import ModelQuery, PredictionCache
+from whence.tracing.ask import ModelQuery, PredictionCache, Report
 from whence.tracing.out_of_memory import RetryHalved
-from whence.tracing.target import TargetSpec, build_predictions, is_value_output
+from whence.tracing.target import ResolvedTargets, TargetSpec, build_predictions, is_value_output
 from whence.tracing.trace import Trace, run_traced
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def explain_batches(
 
     With `failed`, failures are reported there, and the rest goes on. Without `words`, no method measures whole words,
     which saves calls where word scores are not shown. With `tests`, batches keep the model's answers for the tests
-    that follow, and it is always tried whether lengths may mix. `bare` results are `BareScores`.
+    that follow, and it is always tried whether lengths may mix. `bare` results are `BareScores`, of tokens alone.
     """
     loaded = explainer.loaded
     queries = [request for request in requests if not request.reads]
@@ -110,7 +110,7 @@ def explain_batches(
                 counter=counter,
                 answers=answers,
                 before=targeted.forwards,
-                words=words,
+                words=words and not bare,
             )
             rows = [numbers[i] for i in chosen]
             try:
@@ -142,6 +142,32 @@ def build_prediction_cache(loaded: LoadedModel, policy: BatchRules) -> Predictio
         device=loaded.device,
         policy=policy,
         infiller=loaded.infiller,
+    )
+
+
+def build_query(
+    loaded: LoadedModel,
+    batch: Batch,
+    logits: Tensor,
+    targets: ResolvedTargets,
+    policy: BatchRules,
+    answers: PredictionCache | None,
+    progress: Report,
+) -> ModelQuery:
+    """Return the counted calls of the model about a batch, whose logits and targets are known."""
+    return ModelQuery(
+        loaded.model,
+        batch,
+        logits,
+        targets,
+        fillers=loaded.fillers,
+        anchors=loaded.anchors,
+        pad_id=loaded.pad_id,
+        policy=policy,
+        answers=answers,
+        infiller=loaded.infiller,
+        checkpoint=loaded.checkpoint,
+        progress=progress,
     )
 
 
@@ -261,20 +287,7 @@ def run_method(
                 which = f"{request.name}{', the default method,' * (request.name == default)}"
                 raise type(error)(f"{which} does not work on this model. {error}") from error
     else:
-        ask = ModelQuery(
-            loaded.model,
-            batch,
-            trace.logits,
-            trace.targets,
-            fillers=loaded.fillers,
-            anchors=loaded.anchors,
-            pad_id=loaded.pad_id,
-            policy=policy,
-            answers=answers,
-            infiller=loaded.infiller,
-            checkpoint=loaded.checkpoint,
-            progress=counter.add,
-        )
+        ask = build_query(loaded, batch, trace.logits, trace.targets, policy, answers, counter.add)
         returned = request.entry.fn(ask, batch, **request.params)
     scores, axioms = _check_scores(request.name, returned, batch)
     extra, measured = [PassCount(0, 0)] * len(batch), None

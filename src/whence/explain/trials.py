@@ -34,7 +34,12 @@ from whence.explain.inputs import (
     encode_value,
     warn_about_unknown_tokens,
 )
-from whence.explain.pipeline import ExplainedBatch, build_prediction_cache, explain_batches
+from whence.explain.pipeline import (
+    ExplainedBatch,
+    build_prediction_cache,
+    build_query,
+    explain_batches,
+)
 from whence.explain.repeat import (
     BatchRepeater,
     InputRepeater,
@@ -53,7 +58,7 @@ from whence.metrics._requests import RemovalPredictions, run_together
 from whence.metrics._trial import Trial, TrialStep
 from whence.models.fingerprint import compute_fingerprint
 from whence.models.model import LoadedModel
-from whence.tracing.ask import ModelQuery, PredictionCache, count_forwards
+from whence.tracing.ask import PredictionCache, count_forwards
 from whence.tracing.target import ResolvedTargets, TargetSpec, compute_probabilities
 from whence.tracing.trace import run_traced
 from whence.trust.card import Trust, assess
@@ -178,20 +183,9 @@ def put_on_trial(
     )
     targets = [first.original_target for first in firsts]
     spec, own_logits = TargetSpec.from_targets(targets), logits.to(loaded.dtype)
-    ask = ModelQuery(
-        loaded.model,
-        collate(items, pad_id=loaded.pad_id, device=loaded.device),
-        own_logits,
-        ResolvedTargets(*spec.resolve(own_logits), spec, loaded.task),
-        fillers=loaded.fillers,
-        anchors=loaded.anchors,
-        pad_id=loaded.pad_id,
-        policy=policy,
-        answers=answers,
-        infiller=loaded.infiller,
-        checkpoint=loaded.checkpoint,
-        progress=progress,
-    )
+    batch = collate(items, pad_id=loaded.pad_id, device=loaded.device)
+    resolved = ResolvedTargets(*spec.resolve(own_logits), spec, loaded.task)
+    ask = build_query(loaded, batch, own_logits, resolved, policy, answers, progress)
     shares = compute_probabilities(logits, loaded.task).cpu().numpy()
     with torch.inference_mode(False):  # tensors of inference mode cannot be differentiated
         copy = logits.cpu().clone()
